@@ -1,0 +1,3 @@
+//! The `seed` command: train, sft, eval, rollout, replay, report, play.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The SEED trainer: configuration, hindsight-skill SFT, the GRPO+OPD step, checkpoints, metrics, evaluation.
