@@ -1,0 +1,1 @@
+//! ALFWorld: household games in text, equal to the official environment byte for byte.

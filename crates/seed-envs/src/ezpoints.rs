@@ -1,0 +1,1 @@
+//! EZPoints: reach twelve with two playing cards, and its small siblings.

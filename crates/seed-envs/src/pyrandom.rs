@@ -1,0 +1,1 @@
+//! Random generators that give the same numbers as CPython's and NumPy's.

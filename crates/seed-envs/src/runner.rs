@@ -1,0 +1,1 @@
+//! Many environments stepped in parallel, each episode as long as it is.

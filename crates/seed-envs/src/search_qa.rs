@@ -1,0 +1,1 @@
+//! Search-QA: questions answered with the help of a retriever.

@@ -1,0 +1,1 @@
+//! Sokoban: boxes onto targets, as text or as pictures.

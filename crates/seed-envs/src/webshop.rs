@@ -1,0 +1,1 @@
+//! WebShop: shopping in a catalogue of products, equal to the official text environment.
