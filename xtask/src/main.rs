@@ -57,8 +57,14 @@ enum Task {
     },
 }
 
-fn main() -> Result<()> {
-    let cli = Cli::parse();
+fn main() {
+    if let Err(error) = run(Cli::parse()) {
+        eprintln!("error: {error:#}");
+        std::process::exit(1);
+    }
+}
+
+fn run(cli: Cli) -> Result<()> {
     let sh = Shell::new()?;
     sh.change_dir(project_root());
     match cli.task {
