@@ -1,0 +1,124 @@
+//! The command as a user runs it: exit code, stdout, stderr.
+
+use expect_test::{Expect, expect};
+use std::process::{Command, Output};
+
+fn seed(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_seed"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("SEED__")) {
+        command.env_remove(name);
+    }
+    command.args(arguments).output().expect("the binary runs")
+}
+
+#[track_caller]
+fn fails(arguments: &[&str], code: i32, stderr: Expect) {
+    let output = seed(arguments);
+    assert_eq!(output.status.code(), Some(code));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+    let text = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    stderr.assert_eq(&lines.join("\n"));
+}
+
+#[test]
+fn an_unknown_key_shows_the_line_and_the_neighbour() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("alf.toml"), "seed = 1\n[opd]\nbta = 5\n").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_seed"));
+    let output =
+        command.current_dir(dir.path()).args(["config", "show", "--config", "alf.toml"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    expect![[r#"
+          × unknown key `opd.bta` (alf.toml:3)
+           ╭─[alf.toml:3:1]
+         2 │ [opd]
+         3 │ bta = 5
+           · ───┬───
+           ·    ╰── here
+           ╰────
+          help: did you mean `opd.beta`? `seed config keys opd` lists them"#]]
+    .assert_eq(&lines.join("\n"));
+}
+
+#[test]
+fn a_set_with_an_unknown_value() {
+    fails(
+        &["config", "show", "--set", "opd.gate=wide"],
+        2,
+        expect![[r#"
+              × `opd.gate` is "wide", expected "sigmoid_gap" | "constant" | "entropy" | "soft_or" | "hard" (`--set`
+              │ number 1)
+              help: `seed config keys opd.gate` says what it means"#]],
+    );
+}
+
+#[test]
+fn a_folder_that_is_no_run() {
+    fails(
+        &["report", "/nonexistent"],
+        1,
+        expect!["  × /nonexistent: not a run folder, it has no `config.toml`"],
+    );
+}
+
+#[test]
+fn shown_values_carry_their_origin_and_read_back() {
+    let output = seed(&["config", "show", "--set", "preset=corrected", "--set", "opd.beta=2"]);
+    assert!(output.status.success() && output.stderr.is_empty());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("\nbeta = 2  # `--set` number 2\n"), "{text}");
+    assert!(text.contains("\nscope = \"minibatch\"  # preset `corrected` for `household`\n"), "{text}");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config.toml");
+    std::fs::write(&path, &text).unwrap();
+    let again = seed(&["config", "show", "--config", path.to_str().unwrap()]);
+    let values =
+        |text: &str| text.lines().map(|l| l.split("  # ").next().unwrap().to_string()).collect::<Vec<_>>();
+    assert_eq!(values(&String::from_utf8(again.stdout).unwrap()), values(&text));
+}
+
+#[test]
+fn a_report_is_one_file_without_outside_references() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path();
+    std::fs::create_dir_all(run.join("skills")).unwrap();
+    std::fs::create_dir_all(run.join("rollouts")).unwrap();
+    std::fs::write(run.join("config.toml"), "seed = 1 # <origin>\n").unwrap();
+    std::fs::write(
+        run.join("metrics.jsonl"),
+        "{\"step\":0,\"eval/unseen/success\":0.1,\"eval/unseen/games\":100,\"eval/unseen/success/put\":0.2}\n\
+         {\"step\":5,\"eval/unseen/success\":0.6,\"eval/unseen/games\":100,\"eval/unseen/success/put\":0.7,\"episode/success\":0.5}\n\
+         {\"step\":6,\"torn",
+    )
+    .unwrap();
+    std::fs::write(
+        run.join("skills/step-000005.jsonl"),
+        "{\"task\":\"put it\",\"won\":true,\"skill\":\"look <first>\"}\n{\"task\":\"x\",\"won\":false,\"skill\":null,\"error\":\"no JSON\"}\n",
+    )
+    .unwrap();
+    std::fs::write(
+        run.join("rollouts/step-000005.tokens.json"),
+        r#"{"task":"put it","won":true,"skill":"s","tokens":[{"text":"You","sampled":false},{"text":" go","sampled":true,"gap":0.5,"gate":0.92,"logp":-1.0,"advantage":0.3}]}"#,
+    )
+    .unwrap();
+    let output = seed(&["report", run.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let path = String::from_utf8(output.stdout).unwrap();
+    let html = std::fs::read_to_string(path.trim()).unwrap();
+    for part in [
+        "unseen: 10.0 % → 60.0 %",
+        "look &lt;first&gt;",
+        "no skill: no JSON",
+        "gap +0.500 gate 0.920",
+        "<td>put</td><td class=\"n\">20.0 %</td><td class=\"n\">70.0 %</td>",
+        "seed = 1 # &lt;origin&gt;",
+    ] {
+        assert!(html.contains(part), "no `{part}` in the report");
+    }
+    for outside in ["http:", "https:", "<script", "src=", "url(", "@import"] {
+        assert!(!html.contains(outside), "`{outside}` in the report");
+    }
+}

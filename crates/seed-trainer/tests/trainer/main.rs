@@ -1,0 +1,4 @@
+//! The trainer's integration tests, in one binary since each links burn.
+
+mod config;
+mod files;
