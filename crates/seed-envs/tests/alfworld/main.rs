@@ -1,0 +1,4 @@
+//! ALFWorld against recordings of the official package.
+
+mod shared;
+mod transcripts;
