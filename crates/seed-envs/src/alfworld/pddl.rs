@@ -212,12 +212,16 @@ fn define<'s, 'a>(whole: &'s Sexpr<'a>, part: Part) -> Result<&'s [Sexpr<'a>], G
     }
 }
 
-/// Splits `a b - t c` into names with the word of their type and its line.
-fn typed_list<'a>(
-    items: &[Sexpr<'a>],
-    part: Part,
-) -> Result<Vec<(&'a str, Option<(&'a str, usize)>, usize)>, GameError> {
-    let mut list: Vec<(&str, Option<(&str, usize)>, usize)> = Vec::with_capacity(items.len() / 3);
+/// A name of a typed list: its line, and the word of its type with that word's line.
+struct Entry<'a> {
+    name: &'a str,
+    line: usize,
+    kind: Option<(&'a str, usize)>,
+}
+
+/// Splits `a b - t c` into names with their types.
+fn typed_list<'a>(items: &[Sexpr<'a>], part: Part) -> Result<Vec<Entry<'a>>, GameError> {
+    let mut list: Vec<Entry<'a>> = Vec::with_capacity(items.len() / 3);
     let mut untyped = 0;
     let mut items = items.iter();
     while let Some(item) = items.next() {
@@ -235,11 +239,11 @@ fn typed_list<'a>(
                 }
                 let word = kind.word(part, "a type")?;
                 for entry in &mut list[untyped..] {
-                    entry.1 = Some((word, kind.line()));
+                    entry.kind = Some((word, kind.line()));
                 }
                 untyped = list.len();
             }
-            _ => list.push((item.word(part, "a name")?, None, item.line())),
+            _ => list.push(Entry { name: item.word(part, "a name")?, line: item.line(), kind: None }),
         }
     }
     Ok(list)
@@ -268,7 +272,7 @@ impl Domain {
             match section.headed() {
                 Some(("domain" | ":requirements" | ":functions" | ":action", _)) => {}
                 Some((":types", items)) => {
-                    for (name, kind, line) in typed_list(items, part)? {
+                    for Entry { name, kind, line } in typed_list(items, part)? {
                         let id = domain.types.find_or_add(name, part, line)?;
                         if id != 0 {
                             let parent = match kind {
@@ -280,7 +284,7 @@ impl Domain {
                     }
                 }
                 Some((":constants", items)) => {
-                    for (name, kind, line) in typed_list(items, part)? {
+                    for Entry { name, kind, line } in typed_list(items, part)? {
                         let kind = match kind {
                             Some((kind, line)) => domain.types.find_or_add(kind, part, line)?,
                             None => 0,
@@ -388,7 +392,7 @@ impl Problem {
             match section.headed() {
                 Some(("problem" | ":domain" | ":requirements" | ":metric", _)) => {}
                 Some((":objects", items)) => {
-                    for (name, kind, line) in typed_list(items, part)? {
+                    for Entry { name, kind, line } in typed_list(items, part)? {
                         let kind = match kind {
                             None => 0,
                             Some((kind, line)) => {
@@ -510,7 +514,7 @@ impl Scope {
 
     fn declare(&mut self, items: &[Sexpr<'_>], types: &mut Types) -> Result<Vec<u16>, GameError> {
         let mut declared = Vec::new();
-        for (name, kind, line) in typed_list(items, self.part)? {
+        for Entry { name, kind, line } in typed_list(items, self.part)? {
             if !name.starts_with('?') {
                 let found = excerpt(name);
                 let expected = "a variable".into();

@@ -60,6 +60,9 @@ struct Relation {
     distinct: Vec<usize>,
 }
 
+/// What is called with every binding.
+type Found<'f, 'a> = dyn FnMut(&Relations<'a>, &[u16]) -> Result<(), GameError> + 'f;
+
 /// The facts and the typed entities of one game.
 pub(super) struct Relations<'a> {
     types: &'a Types,
@@ -290,11 +293,7 @@ impl<'a> Relations<'a> {
     /// Calls `found` with every binding that satisfies the join among the facts that may hold.
     ///
     /// A requirement that something that may change is *lacking* counts as satisfiable.
-    pub(super) fn enumerate(
-        &mut self,
-        join: &Join,
-        found: &mut dyn FnMut(&Self, &[u16]) -> Result<(), GameError>,
-    ) -> Result<(), GameError> {
+    pub(super) fn enumerate(&mut self, join: &Join, found: &mut Found<'_, 'a>) -> Result<(), GameError> {
         let mut binding = vec![UNBOUND; join.bound.len()];
         let mut work = self.work;
         self.walk(join, 0, &mut binding, &mut work, found)?;
@@ -308,7 +307,7 @@ impl<'a> Relations<'a> {
         step: usize,
         binding: &mut [u16],
         work: &mut usize,
-        found: &mut dyn FnMut(&Self, &[u16]) -> Result<(), GameError>,
+        found: &mut Found<'_, 'a>,
     ) -> Result<(), GameError> {
         *work += 1;
         if *work > MAX_WORK {
@@ -396,7 +395,7 @@ impl<'a> Relations<'a> {
         slots: &[Slot],
         binding: &mut [u16],
         work: &mut usize,
-        found: &mut dyn FnMut(&Self, &[u16]) -> Result<(), GameError>,
+        found: &mut Found<'_, 'a>,
     ) -> Result<(), GameError> {
         *work += 1;
         let start = self.starts[fact as usize] as usize;

@@ -146,13 +146,15 @@ impl GameState {
         let mut touches_goal = false;
         // Deletions come first: an atom that is both deleted and added holds afterwards.
         for adds in [false, true] {
-            for &effect in game.effects(ground).iter().filter(|&&effect| (effect % 2 == 0) == adds) {
+            for &effect in game.effects(ground).iter().filter(|&&effect| effect.is_multiple_of(2) == adds) {
                 put(&mut memory.truth, effect / 2, adds);
                 touches_goal |= test(&game.goal_atoms, effect / 2);
             }
             let Some(before) = &before else { continue };
             for (effect, conditions) in game.conditional_effects(ground) {
-                if (effect % 2 == 0) == adds && conditions.iter().all(|&literal| holds(before, literal)) {
+                if effect.is_multiple_of(2) == adds
+                    && conditions.iter().all(|&literal| holds(before, literal))
+                {
                     put(&mut memory.truth, effect / 2, adds);
                     touches_goal |= test(&game.goal_atoms, effect / 2);
                 }
@@ -160,7 +162,7 @@ impl GameState {
         }
         let conditional = game.conditional_effects(ground).map(|(effect, _)| effect);
         for effect in game.effects(ground).iter().copied().chain(conditional) {
-            put(&mut memory.told, effect / 2, effect % 2 == 0);
+            put(&mut memory.told, effect / 2, effect.is_multiple_of(2));
             put(&mut memory.denied, effect / 2, effect % 2 == 1);
         }
         if touches_goal {
@@ -204,7 +206,7 @@ impl GameState {
 }
 
 pub(super) fn holds(truth: &[u64], literal: Signed) -> bool {
-    test(truth, literal / 2) == (literal % 2 == 0)
+    test(truth, literal / 2) == literal.is_multiple_of(2)
 }
 
 /// What Python's `str.strip()` leaves: it also removes the separators U+001C to U+001F.
