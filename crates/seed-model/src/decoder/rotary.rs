@@ -1,0 +1,42 @@
+//! Angles of the rotary embedding.
+
+use burn::tensor::{Device, Tensor, TensorData};
+
+/// Cosines and sines for the tokens of one batch.
+#[derive(Debug, Clone)]
+pub struct Rotary {
+    /// `[T, D/2]` in f32.
+    pub cos: Tensor<2>,
+    /// `[T, D/2]` in f32.
+    pub sin: Tensor<2>,
+}
+
+/// Tables for tokens at `positions`: the angle of pair `i` is `position · theta^(-2i / head_dim)`.
+pub fn rotary_tables(positions: &[u32], head_dim: usize, theta: f64, device: &Device) -> Rotary {
+    let half = head_dim / 2;
+    let frequencies: Vec<f64> = (0..half).map(|i| theta.powf(-2.0 * i as f64 / head_dim as f64)).collect();
+    let angles = |position: u32| frequencies.iter().map(move |f| (f64::from(position) * f).sin_cos());
+    let (mut cos, mut sin) =
+        (Vec::with_capacity(positions.len() * half), Vec::with_capacity(positions.len() * half));
+    let highest = positions.iter().copied().max().unwrap_or(0) as usize;
+    if highest < positions.len() {
+        // Rows repeat positions: compute each once.
+        let table: Vec<(f32, f32)> =
+            (0..=highest as u32).flat_map(&angles).map(|(s, c)| (s as f32, c as f32)).collect();
+        for &position in positions {
+            for (s, c) in &table[position as usize * half..][..half] {
+                sin.push(*s);
+                cos.push(*c);
+            }
+        }
+    } else {
+        for (s, c) in positions.iter().copied().flat_map(angles) {
+            sin.push(s as f32);
+            cos.push(c as f32);
+        }
+    }
+    let device = device.clone().inner();
+    let tensor =
+        |values: Vec<f32>| Tensor::from_data(TensorData::new(values, [positions.len(), half]), &device);
+    Rotary { cos: tensor(cos), sin: tensor(sin) }
+}
