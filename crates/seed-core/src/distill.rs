@@ -13,3 +13,4 @@ pub use opd::{
     GateLogprob, OpdConfig, OpdForm, OpdImportance, OpdInputs, OpdNormalizer, OpdOutput, opd_loss, opd_rows,
 };
 pub(crate) use opd::{OpdTokenInputs, clipped_old_gap, opd_tokens, record_opd};
+pub use skill_sd::SkillSdCaps;

@@ -3,7 +3,7 @@
 use burn::tensor::Tensor;
 
 use super::gate::Gate;
-use super::skill_sd::skill_sd_tokens;
+use super::skill_sd::{SkillSdCaps, skill_sd_tokens};
 use crate::aggregate::{Aggregation, Averager, Normalizer};
 use crate::diagnostics::{Diagnostics, Recorder};
 use crate::error::{InputError, setting};
@@ -23,7 +23,7 @@ switch! {
         Importance = "importance",
         /// No loss of its own: λ Δ_old joins the advantage and goes through the policy loss (OPID's default).
         Advantage = "advantage",
-        /// Skill-SD: exp(min(ℓS − ℓ_old, 10)) · k3, the ratio carrying gradient.
+        /// Skill-SD: exp(min(ℓS − ℓ_old, cap)) · k3, the ratio carrying gradient.
         K3 = "k3",
     }
 }
@@ -76,6 +76,8 @@ pub struct OpdConfig {
     pub importance: OpdImportance,
     /// Subtract the mean gate of the batch at hand: less variance, same expectation at θ = θ_old.
     pub gate_center: bool,
+    /// Caps of the form `k3`.
+    pub skill_sd_caps: SkillSdCaps,
 }
 
 impl Default for OpdConfig {
@@ -89,6 +91,7 @@ impl Default for OpdConfig {
             normalizer: OpdNormalizer::OpdTokens,
             importance: OpdImportance::None,
             gate_center: false,
+            skill_sd_caps: SkillSdCaps::default(),
         }
     }
 }
@@ -96,6 +99,7 @@ impl Default for OpdConfig {
 impl OpdConfig {
     pub(crate) fn validate(&self) -> Result<(), InputError> {
         self.gate.validate()?;
+        self.skill_sd_caps.validate()?;
         if let Some(clip) = self.delta_clip {
             setting("delta_clip", clip, clip >= 0.0, "a number >= 0")?;
         }
@@ -309,7 +313,7 @@ pub(crate) fn opd_tokens(
             OpdTokens { loss: logp * 0.0, gap, weight }
         }
         OpdForm::K3 => {
-            let loss = skill_sd_tokens(logp, old_logp()?, teacher_logp);
+            let loss = skill_sd_tokens(logp, old_logp()?, teacher_logp, &config.skill_sd_caps);
             OpdTokens { loss, weight: cleaner.mask(current_gap.ones_like()), gap: current_gap }
         }
     };
