@@ -25,7 +25,7 @@
 //! | [`Domain`], [`Grammar`], [`Problem`] | the three texts, read |
 //! | [`Logic`] | a domain and a grammar bound together; made once for all games of one form |
 //! | [`Game`] | a compiled game, shared by everybody who plays it |
-//! | [`GameState`] | one play: [`GameState::step`], [`GameState::admissible`], [`GameState::won`] |
+//! | [`GameState`] | one play: [`GameState::step`], [`GameState::admissible`], [`GameState::won`], [`GameState::plan`] |
 
 mod compile;
 mod error;
@@ -34,6 +34,7 @@ mod grammar;
 mod logic;
 mod names;
 mod pddl;
+mod plan;
 mod relations;
 mod sexpr;
 mod state;
@@ -44,4 +45,5 @@ pub use game::Game;
 pub use grammar::Grammar;
 pub use logic::Logic;
 pub use pddl::{Domain, Problem};
+pub use plan::{DEFAULT_STATES, Plan, PlanError};
 pub use state::{GameState, Turn};

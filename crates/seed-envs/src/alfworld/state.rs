@@ -138,6 +138,11 @@ impl GameState {
         size_of::<Self>() + self.memory.truth.len() * 24 + self.available.capacity() * 8 + admissible
     }
 
+    /// The atoms that are true.
+    pub(super) fn truth(&self) -> &[u64] {
+        &self.memory.truth
+    }
+
     fn apply(&mut self, action: u32) {
         let game = self.game.clone();
         let ground = &game.actions[action as usize];

@@ -1,4 +1,5 @@
 //! ALFWorld against recordings of the official package.
 
+mod plans;
 mod shared;
 mod transcripts;
