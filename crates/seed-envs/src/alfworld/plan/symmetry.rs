@@ -18,6 +18,13 @@ struct Class {
     units: Vec<Vec<u32>>,
 }
 
+/// What an unchanging fact says about an entity: predicate, position, and its arguments that are fixed.
+type Trait = (u16, usize, Vec<u16>);
+/// An entity's type and all its traits.
+type Look<'a> = (u16, &'a [Trait]);
+/// An atom seen from its unit: predicate, and for each argument the unit's member or the entity outside.
+type Role = (u16, Vec<(bool, u16)>);
+
 /// The interchangeable units of a task.
 pub(super) struct Symmetry {
     classes: Vec<Class>,
@@ -104,7 +111,7 @@ fn candidates(game: &Game, moving: &[bool]) -> Vec<Vec<Vec<u16>>> {
         }
         entity
     }
-    let mut profiles: Vec<Vec<(u16, usize, Vec<u16>)>> = vec![Vec::new(); moving.len()];
+    let mut profiles: Vec<Vec<Trait>> = vec![Vec::new(); moving.len()];
     for (predicate, table) in game.tables.iter().enumerate().filter(|(_, table)| table.first_atom.is_none()) {
         for row in 0..table.len() {
             let arguments = table.row(row);
@@ -128,7 +135,7 @@ fn candidates(game: &Game, moving: &[bool]) -> Vec<Vec<Vec<u16>>> {
     for entity in (0..moving.len() as u16).filter(|&entity| moving[entity as usize]) {
         units.entry(root(&mut parent, entity)).or_default().push(entity);
     }
-    let mut classes: BTreeMap<Vec<(u16, &[(u16, usize, Vec<u16>)])>, Vec<Vec<u16>>> = BTreeMap::new();
+    let mut classes: BTreeMap<Vec<Look<'_>>, Vec<Vec<u16>>> = BTreeMap::new();
     for mut unit in units.into_values() {
         if unit.len() > MAX_UNIT || unit.iter().any(|entity| named.contains(entity)) {
             continue;
@@ -148,7 +155,7 @@ fn with_slots(units: &[Vec<u16>], described: &[(u16, &[u16])], entities: usize) 
             place[entity as usize] = Some((number, member as u16));
         }
     }
-    let mut slots: Vec<Vec<((u16, Vec<(bool, u16)>), u32)>> = vec![Vec::new(); units.len()];
+    let mut slots: Vec<Vec<(Role, u32)>> = vec![Vec::new(); units.len()];
     for (atom, (predicate, arguments)) in described.iter().enumerate() {
         let mut unit = None;
         for &entity in *arguments {
@@ -166,7 +173,7 @@ fn with_slots(units: &[Vec<u16>], described: &[(u16, &[u16])], entities: usize) 
             slots[unit].push(((*predicate, arguments.iter().map(role).collect()), atom as u32));
         }
     }
-    let mut groups: BTreeMap<Vec<(u16, Vec<(bool, u16)>)>, Vec<Vec<u32>>> = BTreeMap::new();
+    let mut groups: BTreeMap<Vec<Role>, Vec<Vec<u32>>> = BTreeMap::new();
     for mut slots in slots {
         if slots.is_empty() || slots.len() > MAX_SLOTS {
             continue;

@@ -248,9 +248,9 @@ impl Task {
     fn project(game: &Game, found: &Relevance, truth: &[bool]) -> Self {
         let mut number = vec![UNUSED; game.atoms];
         let mut atoms = Vec::new();
-        for atom in 0..game.atoms {
+        for (atom, number) in number.iter_mut().enumerate() {
             if found.needed[atom * 2] || found.needed[atom * 2 + 1] {
-                number[atom] = atoms.len() as u32;
+                *number = atoms.len() as u32;
                 atoms.push(atom as u32);
             }
         }
