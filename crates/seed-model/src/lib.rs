@@ -4,12 +4,14 @@
 //! the names of published files. The device is always explicit ([`device::select`]).
 
 mod batch;
+mod cache;
 mod causal_lm;
 mod chat_template;
 pub mod checkpoint;
 mod config;
 pub mod decoder;
 pub mod device;
+pub mod generate;
 mod generation_config;
 mod init;
 pub mod lora;
@@ -20,10 +22,12 @@ mod score;
 mod tokenizer;
 
 pub use batch::PackedBatch;
+pub use cache::{CacheError, CacheLayout, KvCache, SlotId};
 pub use causal_lm::{CausalLm, TensorSource};
 pub use chat_template::{ChatTemplate, Message, RenderOptions, TemplateError};
 pub use checkpoint::LoadedModel;
 pub use config::{ConfigError, Family, ModelConfig};
+pub use generate::{GenerateError, GenerateOptions, Generation, generate};
 pub use generation_config::GenerationConfig;
 pub use lora::Lora;
 pub use recompute::{Activations, loss_and_gradients};

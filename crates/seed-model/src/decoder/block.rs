@@ -1,6 +1,7 @@
 //! One block, and the stack of them.
 
 use super::{Attention, Mlp, RmsNorm, Rotary};
+use crate::ops;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
@@ -51,9 +52,7 @@ pub struct Embedding {
 impl Embedding {
     /// Rows of the matrix: `[T, hidden]`. Ids must be below the vocabulary size.
     pub fn forward(&self, ids: &[u32]) -> Tensor<2> {
-        let weight = self.weight.val();
-        let ids = id_tensor(ids, &weight.device().inner());
-        weight.select(0, ids)
+        ops::embedding(self.weight.val(), ids)
     }
 }
 

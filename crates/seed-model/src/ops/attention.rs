@@ -1,12 +1,16 @@
-//! Causal attention inside each row of a packed batch.
+//! Causal attention inside each row of a packed batch, and over a cache.
 
-use burn::tensor::{Bool, FloatDType, Tensor, activation::softmax};
+use crate::cache::{Append, KvCache};
+use burn::tensor::Tensor;
 
 /// Attention of every token to itself and the earlier tokens of its own row.
 ///
 /// `q` is `[T, heads, D]`, `k` and `v` are `[T, kv_heads, D]` with `heads` a multiple of `kv_heads`: query head `h` reads
-/// key-value head `h / (heads / kv_heads)`. `lengths` are the rows, summing to `T`. Returns `[T, heads, D]`.
-/// Softmax is taken in f32.
+/// key-value head `h / (heads / kv_heads)`. `lengths` are the rows, summing to `T`; empty rows are fine. Returns
+/// `[T, heads, D]`. Softmax is taken in f32.
+///
+/// # Panics
+/// When shapes or lengths do not fit.
 pub fn causal_attention(
     q: Tensor<3>,
     k: Tensor<3>,
@@ -14,27 +18,32 @@ pub fn causal_attention(
     lengths: &[usize],
     scale: f64,
 ) -> Tensor<3> {
-    let mut rows = Vec::with_capacity(lengths.len());
-    let mut start = 0;
-    for &len in lengths.iter().filter(|len| **len > 0) {
-        let row = |x: &Tensor<3>| x.clone().narrow(0, start, len);
-        rows.push(attend_row(row(&q), row(&k), row(&v), scale));
-        start += len;
+    let ([tokens, heads, dim], [_, kv_heads, _]) = (q.dims(), k.dims());
+    assert_eq!(lengths.iter().sum::<usize>(), tokens, "row lengths sum to the number of tokens");
+    assert_eq!(k.dims(), [tokens, kv_heads, dim], "keys have the shape of the queries");
+    assert_eq!(k.dims(), v.dims(), "keys and values have one shape");
+    assert!(kv_heads > 0 && heads.is_multiple_of(kv_heads), "{heads} query heads over {kv_heads} key heads");
+    #[cfg(feature = "cpu")]
+    if super::on_cpu(&q) && super::on_cpu(&k) && super::on_cpu(&v) && tokens > 0 {
+        return super::fused::causal_attention(q, k, v, lengths, scale);
     }
-    debug_assert_eq!(start, q.dims()[0], "row lengths sum to the number of tokens");
-    if rows.len() == 1 { rows.remove(0) } else { Tensor::cat(rows, 0) }
+    super::portable::causal_attention(q, k, v, lengths, scale)
 }
 
-fn attend_row(q: Tensor<3>, k: Tensor<3>, v: Tensor<3>, scale: f64) -> Tensor<3> {
-    let [len, heads, dim] = q.dims();
-    let kv_heads = k.dims()[1];
-    let group = heads / kv_heads;
-    // Queries that share a key head become rows of one product: keys are never repeated.
-    let q = q.swap_dims(0, 1).reshape([kv_heads, group * len, dim]);
-    let scores = q.matmul(k.swap_dims(0, 1).transpose()).mul_scalar(scale).reshape([heads, len, len]);
-    let future = Tensor::<2, Bool>::tril_mask([len, len], 0, &scores.device()).unsqueeze::<3>();
-    let dtype: FloatDType = scores.dtype().into();
-    let scores = scores.cast(FloatDType::F32).mask_fill(future, f32::NEG_INFINITY);
-    let weights = softmax(scores, 2).cast(dtype).reshape([kv_heads, group * len, len]);
-    weights.matmul(v.swap_dims(0, 1)).reshape([heads, len, dim]).swap_dims(0, 1)
+/// Appends keys and values of `rows` to their slots in one layer of the cache, and attends their queries to all that the
+/// slots then hold. Reads the cache in place.
+pub(crate) fn cached_attention(
+    cache: &mut KvCache,
+    layer: usize,
+    rows: &[Append],
+    q: Tensor<3>,
+    k: Tensor<3>,
+    v: Tensor<3>,
+    scale: f64,
+) -> Tensor<3> {
+    #[cfg(feature = "cpu")]
+    if cache.is_host() {
+        return super::fused::cached_attention(cache, layer, rows, q, k, v, scale);
+    }
+    cache.attend_on_device(layer, rows, q, k, v, scale)
 }

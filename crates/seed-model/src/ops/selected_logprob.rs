@@ -1,6 +1,6 @@
 //! Log-probabilities of given tokens: the one definition that everything scores with.
 
-use burn::tensor::{FloatDType, Int, Tensor, TensorData, activation::log_softmax};
+use burn::tensor::Tensor;
 
 /// What [`selected_logprob`] returns.
 #[derive(Debug, Clone)]
@@ -13,11 +13,14 @@ pub struct SelectedLogprob {
 
 /// Log-probability of `targets[t]` under `softmax(hidden[t] · lm_headᵀ / temperature)`.
 ///
-/// `hidden` is `[T, H]`, `lm_head` `[V, H]`, `targets` has `T` ids below `V`. `temperature` is positive. The softmax runs over
-/// all `V` rows, in f32.
+/// `hidden` is `[T, H]`, `lm_head` `[V, H]` (a transposed view of `[H, V]` is as good), `targets` has `T` ids below `V`.
+/// The softmax runs over all `V` rows, in f32; both results have gradients for `hidden` and `lm_head`.
+///
+/// The fused version walks over slices of the vocabulary with a running maximum and sum, and computes the logits again in the
+/// backward pass: at most 8 MiB of logits exist at a time.
 ///
 /// # Panics
-/// When `targets.len()` is not `T`.
+/// When `targets.len()` is not `T`, a target is not below `V`, or `temperature` is not positive.
 pub fn selected_logprob(
     hidden: Tensor<2>,
     lm_head: Tensor<2>,
@@ -25,14 +28,16 @@ pub fn selected_logprob(
     temperature: f64,
     entropy: bool,
 ) -> SelectedLogprob {
-    let tokens = hidden.dims()[0];
+    let ([tokens, width], [vocabulary, head_width]) = (hidden.dims(), lm_head.dims());
     assert_eq!(tokens, targets.len(), "one target for each hidden state");
-    let device = hidden.device();
-    let logits = super::linear(hidden, lm_head, None).cast(FloatDType::F32).div_scalar(temperature);
-    let logp_all = log_softmax(logits, 1);
-    let ids: Vec<i32> = targets.iter().map(|id| *id as i32).collect();
-    let ids = Tensor::<2, Int>::from_data(TensorData::new(ids, [tokens, 1]), &device);
-    let entropy =
-        entropy.then(|| (logp_all.clone().exp() * logp_all.clone()).sum_dim(1).neg().reshape([tokens]));
-    SelectedLogprob { logp: logp_all.gather(1, ids).reshape([tokens]), entropy }
+    assert_eq!(width, head_width, "the head is as wide as the hidden states");
+    assert!(temperature > 0.0, "temperature {temperature} is not positive");
+    if let Some(target) = targets.iter().find(|target| **target as usize >= vocabulary) {
+        panic!("target {target} in a vocabulary of {vocabulary}");
+    }
+    #[cfg(feature = "cpu")]
+    if super::on_cpu(&hidden) && super::on_cpu(&lm_head) && tokens > 0 {
+        return super::fused::selected_logprob(hidden, lm_head, targets, temperature, entropy);
+    }
+    super::portable::selected_logprob(hidden, lm_head, targets, temperature, entropy)
 }
