@@ -219,7 +219,10 @@ impl Collector<'_> {
         let results: Vec<Result<Served, CollectError>> = thread::scope(|scope| {
             let workers: Vec<_> =
                 sources.iter_mut().map(|source| scope.spawn(|| hall.serve(source))).collect();
-            workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| resume(panic))).collect()
+            workers
+                .into_iter()
+                .map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
         });
 
         // what stopped one worker stops the others; the cause is the error to report
@@ -448,10 +451,6 @@ fn play(stage: Stage, job: Job) -> Done {
             running.answer(stage, &completion).map(|next| (running, next))
         }
     }
-}
-
-fn resume<T>(panic: Box<dyn std::any::Any + Send>) -> T {
-    std::panic::resume_unwind(panic)
 }
 
 /// Why a collection failed.

@@ -10,6 +10,7 @@
 //! | [`batch`] | one response each for many prompts |
 //! | [`collect`] | grouped multi-turn episodes; start at [`collect::Collector`] |
 //! | [`record`], [`replay`] | episodes on disk, and how to look at them |
+//! | [`suites`] | environments by name |
 //!
 //! No losses and no training types: the crate works on a model without autodiff.
 
@@ -25,6 +26,7 @@ pub mod replay;
 pub mod row;
 pub mod sampler;
 pub mod source;
+pub mod suites;
 pub mod template;
 
 pub use history::{History, PastStep};

@@ -1,6 +1,9 @@
 //! Everything about seed-rollout that is tested from outside, in one binary.
 
+mod collect;
 mod record;
 mod row;
 mod sampler;
+mod scripted;
 mod shared;
+mod worlds;
