@@ -26,24 +26,35 @@
 //! | [`Logic`] | a domain and a grammar bound together; made once for all games of one form |
 //! | [`Game`] | a compiled game, shared by everybody who plays it |
 //! | [`GameState`] | one play: [`GameState::step`], [`GameState::admissible`], [`GameState::won`], [`GameState::plan`] |
+//! | [`AlfWorld`] | the official data as a [`Suite`](crate::Suite) of tasks |
+//! | [`HandcodedExpert`] | the official package's rule-based expert |
+//! | [`GameOrder`] | the order in which the official package plays its games |
 
 mod compile;
 mod error;
 mod game;
 mod grammar;
+mod handcoded;
+mod load;
 mod logic;
 mod names;
+mod order;
 mod pddl;
 mod plan;
 mod relations;
 mod sexpr;
 mod state;
+mod suite;
 mod text;
 
 pub use error::{GameError, Part};
 pub use game::Game;
 pub use grammar::Grammar;
+pub use handcoded::{ExpertError, HandcodedExpert};
+pub use load::TaskParameters;
 pub use logic::Logic;
+pub use order::GameOrder;
 pub use pddl::{Domain, Problem};
 pub use plan::{DEFAULT_STATES, Plan, PlanError};
 pub use state::{GameState, Turn};
+pub use suite::{AlfWorld, AlfWorldOptions, LoadReport, open_game};

@@ -107,6 +107,11 @@ pub trait Environment: Send {
 
     /// A copy of the running episode that goes its own way from here (branching, replay, search).
     fn snapshot(&self) -> Box<dyn Environment>;
+
+    /// What a built-in expert would do now; `None` where there is none, or when the episode is over.
+    fn expert_action(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A family of tasks and the environments that play them, e.g. ALFWorld with its data loaded once.

@@ -7,6 +7,7 @@ use super::names::display_names;
 use super::pddl::{Atom, Conjunction, Formula, Literal, MAX_ARITY, Problem, Term, Variable};
 use super::relations::{Join, NumberMap, Relations, key};
 use super::text::{NoFacts, Renderer};
+use crate::pyrandom::PythonRandom;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -88,11 +89,13 @@ struct Alternative<'a> {
     join: Join,
 }
 
-/// Compiles a game. See [`Game::new`].
+/// Compiles a game. See [`Game::new`]. With a seed, the numbers in names are dealt out in a shuffled order, as the
+/// official option `domain_randomization` does after `random.seed(seed)`.
 pub(super) fn compile(
     logic: &Arc<Logic>,
     texts: Vec<Box<str>>,
     problem: Arc<Problem>,
+    shuffle: Option<u64>,
 ) -> Result<Game, GameError> {
     let domain = &logic.domain;
     let shapes: Vec<(usize, bool)> = domain.predicates.iter().map(|p| (p.arity, p.fluent)).collect();
@@ -160,7 +163,10 @@ pub(super) fn compile(
     drop(relations);
 
     let mentioned = problem.mentioned(domain);
-    let order: Vec<u16> = (0..problem.object_count() as u16).filter(|&e| mentioned[e as usize]).collect();
+    let mut order: Vec<u16> = (0..problem.object_count() as u16).filter(|&e| mentioned[e as usize]).collect();
+    if let Some(seed) = shuffle {
+        PythonRandom::from_int(i128::from(seed)).shuffle(&mut order);
+    }
     let mut game = Game {
         logic: logic.clone(),
         names: display_names(&problem, &mentioned, &order),

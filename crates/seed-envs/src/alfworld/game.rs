@@ -198,7 +198,7 @@ impl Game {
             let problem = "its rules differ from those of the logic it is compiled with".into();
             return Err(GameError::Grammar { problem });
         }
-        compile(logic, grammar.texts.clone(), problem).map(Arc::new)
+        compile(logic, grammar.texts.clone(), problem, None).map(Arc::new)
     }
 
     /// A new play of this game.

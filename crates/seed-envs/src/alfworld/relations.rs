@@ -8,7 +8,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// Facts that may hold, at most.
 const MAX_FACTS: usize = 200_000;
 /// Elementary steps of all joins of one game; ALFWorld's games need about a hundred thousand.
-const MAX_WORK: usize = 20_000_000;
+const MAX_WORK: usize = 10_000_000;
 
 pub(super) const UNBOUND: u16 = u16::MAX;
 const NONE: u32 = u32::MAX;

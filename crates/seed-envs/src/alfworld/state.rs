@@ -112,13 +112,22 @@ impl GameState {
     /// The facts that hold for the text generator: `(predicate, internal names)`, sorted; explicit negative
     /// facts have the predicate `not_…`. Only predicates that actions can change.
     pub fn facts(&self) -> Vec<(String, Vec<&str>)> {
+        self.facts_named(|entity| self.game.id(entity))
+    }
+
+    /// The same facts with display names.
+    pub(super) fn facts_by_display_name(&self) -> Vec<(String, Vec<&str>)> {
+        self.facts_named(|entity| self.game.name(entity))
+    }
+
+    fn facts_named<'s>(&'s self, name: impl Fn(u16) -> &'s str) -> Vec<(String, Vec<&'s str>)> {
         let domain = &self.game.logic.domain;
         let mut facts = Vec::new();
         for (predicate, table) in domain.predicates.iter().zip(&self.game.tables) {
             let Some(first) = table.first_atom else { continue };
             for row in 0..table.len() {
                 let atom = first + row as u32;
-                let names = || table.row(row).iter().map(|&entity| self.game.id(entity)).collect();
+                let names = || table.row(row).iter().map(|&entity| name(entity)).collect();
                 if self.memory.holds(atom) {
                     facts.push((predicate.name.clone(), names()));
                 }

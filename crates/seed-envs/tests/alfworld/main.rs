@@ -1,5 +1,8 @@
 //! ALFWorld against recordings of the official package.
 
+mod experts;
+mod hostile;
 mod plans;
 mod shared;
+mod suites;
 mod transcripts;
