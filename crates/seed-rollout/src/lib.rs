@@ -7,6 +7,7 @@
 //! | [`dialogue`] | text to prompt ids and back; what stands between turns |
 //! | [`sampler`] | a token from logits; named random streams |
 //! | [`source`] | the boundary between collection and generation |
+//! | [`engine`] | a token source over a model in this process |
 //! | [`batch`] | one response each for many prompts |
 //! | [`collect`] | grouped multi-turn episodes; start at [`collect::Collector`] |
 //! | [`record`], [`replay`] | episodes on disk, and how to look at them |
@@ -19,6 +20,7 @@
 pub mod batch;
 pub mod collect;
 pub mod dialogue;
+pub mod engine;
 mod episode;
 pub mod history;
 pub mod record;

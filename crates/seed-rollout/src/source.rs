@@ -1,7 +1,7 @@
 //! Where response tokens come from: the boundary between collection and generation.
 //!
-//! A model in this process, an inference server or a scripted
-//! player can stand behind it. A source works on many sessions at once and reports each response as it ends.
+//! [`Engine`](crate::engine::Engine) implements it over a model in this process; an inference server or a scripted
+//! player can stand in its place. A source works on many sessions at once and reports each response as it ends.
 
 use crate::row::Finish;
 use crate::sampler::{PickError, Sampling, SamplingError, StreamKey};
@@ -158,6 +158,9 @@ pub enum SourceError {
         /// The conversation.
         session: SessionId,
     },
+    /// The key-value cache refused.
+    #[error(transparent)]
+    Cache(#[from] seed_model::CacheError),
     /// A server or another outside part failed.
     #[error("{service}: {problem}")]
     Service {

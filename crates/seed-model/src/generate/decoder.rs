@@ -72,6 +72,11 @@ impl Decoder {
         Ok((slots, Logits { values, vocab_size: logits.vocab_size }))
     }
 
+    /// A sequence without tokens; [`extend`](Self::extend) fills it.
+    pub fn open(&mut self) -> SlotId {
+        self.cache.add()
+    }
+
     /// Appends tokens to running sequences, any number each and at least one, and returns the logits of each row's last token.
     ///
     /// # Errors

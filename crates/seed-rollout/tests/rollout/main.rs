@@ -1,6 +1,7 @@
 //! Everything about seed-rollout that is tested from outside, in one binary.
 
 mod collect;
+mod engine;
 mod record;
 mod row;
 mod sampler;
