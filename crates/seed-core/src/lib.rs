@@ -9,7 +9,7 @@
 //! | rewards → one advantage per row | [`advantage`]: group-relative, RLOO, GiGPO, penalty |
 //! | row advantages → token advantages | [`advantage::rlsd`], [`advantage::opid`] |
 //! | token losses | [`policy_loss`], [`kl`], [`distill`], [`sft`] |
-//! | token losses → one number | [`aggregate`] |
+//! | token losses → one number | [`mod@aggregate`] |
 //! | everything at once | [`objective::joint_objective`] |
 //! | a named method with the numbers of its authors | [`recipe::Recipe`] |
 //! | what the numbers mean | [`diagnostics`], [`theory`] |

@@ -11,7 +11,7 @@ pub struct ExpectedUpdate {
     pub policy: Vec<f64>,
     /// Gate w(v) = σ(β (log p_T(v) − log p(v))) of every candidate token.
     pub gate: Vec<f64>,
-    /// w̄ = E_p[w].
+    /// w̄, the expectation of w under p.
     pub gate_mean: f64,
     /// Var_p(w): zero exactly when the update is.
     pub gate_variance: f64,
@@ -19,7 +19,7 @@ pub struct ExpectedUpdate {
     pub target: Vec<f64>,
     /// w − w̄: positive where the update promotes a token, negative where it demotes one.
     pub relative_credit: Vec<f64>,
-    /// E_{v∼p}[∇ −w(v) log p(v)] on the logits: −p (w − w̄) = w̄ (p − q).
+    /// Expectation under p of the gradient of −w(v) log p(v) on the logits: −p (w − w̄) = w̄ (p − q).
     pub gradient: Vec<f64>,
     /// Euclidean norm of `gradient`.
     pub gradient_norm: f64,
