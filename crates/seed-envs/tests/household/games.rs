@@ -1,6 +1,7 @@
 //! Games from seeds: solvable, disjoint, the same every time.
 
 use seed_envs::Suite;
+use seed_envs::alfworld::Game as Compiled;
 use seed_envs::household::file::GameFile;
 use seed_envs::household::knowledge::{OBJECTS, RECEPTACLES, receptacle};
 use seed_envs::household::plan::{Command, Position};
@@ -148,6 +149,28 @@ fn plans_are_as_short_as_an_exhaustive_search_finds() {
         let game = Game::generate(Split::Train, dial(0.0), seed);
         assert_eq!(game.plan.len(), shortest_by_search(&game), "{}: {:?}", game.id(), game.walkthrough());
     }
+}
+
+/// The engine's own search knows nothing of this world; it reads the game file alone.
+#[test]
+fn plans_are_as_short_as_the_engine_proves() {
+    let mut proven = 0;
+    for (value, seeds) in [(0.0, 0..24), (0.15, 0..24), (0.5, 0..12), (1.0, 0..6)] {
+        for seed in seeds {
+            let game = Game::generate(Split::ValidUnseen, dial(value), seed);
+            let file = GameFile::new(&game);
+            let compiled = Compiled::from_texts(&file.pddl_domain, &file.grammar, &file.pddl_problem);
+            let state = compiled.unwrap_or_else(|error| panic!("{}: {error}", game.id())).start();
+            let plan = state.plan().unwrap_or_else(|error| panic!("{}: {error}", game.id()));
+            if plan.shortest {
+                assert_eq!(game.plan.len(), plan.commands.len(), "{}: {:?}", game.id(), game.walkthrough());
+                proven += 1;
+            } else {
+                assert!(game.plan.len() <= plan.commands.len(), "{}: {:?}", game.id(), plan.commands);
+            }
+        }
+    }
+    assert!(proven >= 48, "the engine proved only {proven} plans");
 }
 
 #[test]
