@@ -1,5 +1,6 @@
 //! The world as an environment: what is said, what is refused, how episodes end.
 
+use seed_envs::conformance::{Conformance, check};
 use seed_envs::household::plan::Position;
 use seed_envs::household::stream::Stream;
 use seed_envs::household::{Game, Household, HouseholdOptions, Split};
@@ -105,6 +106,18 @@ fn episodes_end_at_the_limit_and_stay_frozen() {
     let frozen = environment.step(&plan[0]).expect("a frozen episode");
     assert_eq!(frozen.observation.text, "Nothing happens.");
     assert!(frozen.truncated);
+}
+
+#[test]
+fn the_suite_conforms() {
+    for value in [0.0, 0.15, 0.5] {
+        let difficulty = seed_envs::household::Difficulty::new(value).expect("a number in 0..=1");
+        let world = Household::new(HouseholdOptions { difficulty, train: 240, ..Default::default() });
+        let options =
+            Conformance { tasks_per_split: 6, max_steps: world.step_limit(), ..Conformance::default() };
+        let report = check(&world, &options).unwrap_or_else(|violation| panic!("{value}: {violation}"));
+        assert_eq!(report.tasks, 480);
+    }
 }
 
 #[test]
