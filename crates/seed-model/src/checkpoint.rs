@@ -7,6 +7,7 @@ mod weights;
 pub use error::CheckpointError;
 pub use save::{SaveOptions, save};
 pub use weights::WeightFiles;
+pub(crate) use weights::map_file;
 
 use crate::causal_lm::{CausalLm, TensorSource};
 use crate::config::ModelConfig;

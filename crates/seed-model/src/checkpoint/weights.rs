@@ -222,8 +222,9 @@ impl Shard {
     }
 }
 
+/// Maps a file into memory for reading.
 #[allow(unsafe_code)]
-fn map_file(file: &File) -> std::io::Result<Mmap> {
+pub(crate) fn map_file(file: &File) -> std::io::Result<Mmap> {
     // SAFETY: the map is read only, and every access goes through bounds-checked slices. A file that another process truncates
     // meanwhile ends this one by a signal, as with every reader of mapped checkpoints.
     unsafe { Mmap::map(file) }

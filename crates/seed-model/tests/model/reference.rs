@@ -55,3 +55,13 @@ pub(crate) fn relative(found: &[f32], expected: &[f32]) -> f32 {
     let norm = |x: &mut dyn Iterator<Item = f32>| x.map(|v| f64::from(v).powi(2)).sum::<f64>().sqrt() as f32;
     norm(&mut found.iter().zip(expected).map(|(a, b)| a - b)) / norm(&mut expected.iter().copied())
 }
+
+/// `SEED_ARTEFACTS/<part>`, which `cargo xtask fetch <what>` fills.
+#[track_caller]
+pub(crate) fn artefact(part: &str, what: &str) -> PathBuf {
+    let root = std::env::var_os("SEED_ARTEFACTS")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/artefacts"), PathBuf::from);
+    let path = root.join(part);
+    assert!(path.exists(), "{} is not there; run `cargo xtask fetch {what}`", path.display());
+    path
+}

@@ -215,3 +215,25 @@ fn shards_hold_the_same_weights() {
         assert_eq!(to_vec(model.logits(&prompt)), to_vec(case.load().logits(&prompt)), "{}", case.name);
     }
 }
+
+#[test]
+fn greedy_texts() {
+    use seed_model::generate::Decoding;
+    use seed_model::{CacheLayout, GenerateOptions, generate};
+    for case in cases() {
+        let model = case.load();
+        let all = case.prompts();
+        for expected in case.expected["greedy"].as_array().unwrap() {
+            let prompt = all[expected["prompt"].as_u64().unwrap() as usize].clone();
+            let story = ids(&expected["new_ids"]);
+            let options = GenerateOptions {
+                decoding: Decoding::Greedy,
+                max_tokens: story.len(),
+                layout: CacheLayout::Paged { max_tokens: None },
+                ..GenerateOptions::default()
+            };
+            let found = generate(&model, &[prompt], &options).unwrap().remove(0);
+            assert_eq!(found.ids, story, "{} prompt {}", case.name, expected["prompt"]);
+        }
+    }
+}
