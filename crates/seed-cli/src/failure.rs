@@ -73,4 +73,4 @@ macro_rules! plain {
         fn from(error: $ty) -> Self { Self { error: Box::new(error), hint: None, place: None, usage: false } }
     })* };
 }
-plain!(seed_trainer::run_folder::StorageError, std::io::Error);
+plain!(crate::play::PlayError, seed_trainer::run_folder::StorageError, std::io::Error);

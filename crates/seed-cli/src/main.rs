@@ -6,6 +6,7 @@
 
 mod config;
 mod failure;
+mod play;
 mod report;
 
 use clap::{Parser, Subcommand};
@@ -22,6 +23,8 @@ struct Cli {
 enum Command {
     /// Look at configurations: resolved values and their origins, keys, presets
     Config(config::Arguments),
+    /// Play an environment in the terminal, by hand or by its expert
+    Play(play::Arguments),
     /// Write a run's report.html
     Report(report::Arguments),
 }
@@ -29,6 +32,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Config(arguments) => config::run(&arguments),
+        Command::Play(arguments) => play::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
     };
     match result {

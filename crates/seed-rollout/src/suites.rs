@@ -1,8 +1,10 @@
 //! Environments by name, as a configuration file writes them.
 
+use seed_envs::alfworld::{AlfWorld, AlfWorldOptions};
 use seed_envs::household::{Difficulty, Household, HouseholdOptions};
 use seed_envs::{EnvError, Suite};
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// Which environment, with its options. In TOML: `name = "household"` beside the options, all of which have defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -11,6 +13,36 @@ use serde::{Deserialize, Serialize};
 pub enum SuiteConfig {
     /// The embedded household world; needs no data.
     Household(HouseholdConfig),
+    /// ALFWorld; needs its data.
+    #[serde(rename = "alfworld")]
+    AlfWorld(AlfWorldConfig),
+}
+
+/// ALFWorld.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AlfWorldConfig {
+    /// Folder of the data; left out, `$ALFWORLD_DATA`, else `~/.cache/alfworld`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<PathBuf>,
+    /// Steps of an episode.
+    pub max_steps: usize,
+    /// The reward of the winning step.
+    pub win_reward: f64,
+    /// Task types to keep; empty keeps all.
+    pub task_types: Vec<String>,
+    /// Form of games in the compact layout.
+    pub form: String,
+    /// Deals the numbers in names out anew for each episode.
+    pub domain_randomization: bool,
+}
+
+impl Default for AlfWorldConfig {
+    fn default() -> Self {
+        let AlfWorldOptions { max_steps, win_reward, task_types, form, domain_randomization } =
+            Default::default();
+        Self { data: None, max_steps, win_reward, task_types, form, domain_randomization }
+    }
 }
 
 /// The embedded household world.
@@ -63,6 +95,16 @@ impl SuiteConfig {
                     Difficulty::new(difficulty).ok_or(SuiteError::Difficulty { found: difficulty })?;
                 let options = HouseholdOptions { difficulty, train, valid_seen, valid_unseen, step_limit };
                 Ok(Box::new(Household::new(options)))
+            }
+            Self::AlfWorld(config) => {
+                let AlfWorldConfig { data, max_steps, win_reward, task_types, form, domain_randomization } =
+                    config.clone();
+                let options =
+                    AlfWorldOptions { max_steps, win_reward, task_types, form, domain_randomization };
+                Ok(Box::new(match data {
+                    Some(folder) => AlfWorld::open(folder, options)?,
+                    None => AlfWorld::from_env(options)?,
+                }))
             }
         }
     }

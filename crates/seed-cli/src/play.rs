@@ -1,0 +1,241 @@
+//! `seed play`: an environment in the terminal, played by hand or by its expert.
+
+use crate::failure::Failure;
+use clap::Args;
+use seed_envs::{EnvError, Environment, Observation, Suite, Task};
+use seed_rollout::suites::{AlfWorldConfig, HouseholdConfig, SuiteConfig, SuiteError};
+use std::fmt;
+use std::io::{BufRead, Write};
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The environment: household or alfworld
+    environment: String,
+    /// The split to play from; the first one if left out
+    #[arg(long)]
+    split: Option<String>,
+    /// A task: its number in the split (from 0) or a part of its id
+    #[arg(long, default_value = "0")]
+    task: String,
+    /// The seed of the episode
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Watch the built-in expert
+    #[arg(long)]
+    expert: bool,
+    /// Where the environment's data lies; its own variable (e.g. ALFWORLD_DATA) or usual place if left out
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<PathBuf>,
+}
+
+/// Why nothing can be played.
+#[derive(Debug)]
+pub(crate) enum PlayError {
+    UnknownEnvironment(String),
+    UnknownTask { wanted: String, split: String, tasks: usize },
+    Environment(EnvError),
+    Suite(SuiteError),
+    Terminal(std::io::Error),
+}
+
+impl fmt::Display for PlayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownEnvironment(name) => {
+                write!(f, "no environment `{name}` to play; there are: {PLAYABLE}")
+            }
+            Self::UnknownTask { wanted, split, tasks } => {
+                write!(f, "no task `{wanted}` in `{split}`: give a number below {tasks} or a part of an id")
+            }
+            Self::Environment(error) => error.fmt(f),
+            Self::Suite(error) => error.fmt(f),
+            Self::Terminal(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for PlayError {}
+
+impl From<EnvError> for PlayError {
+    fn from(error: EnvError) -> Self {
+        Self::Environment(error)
+    }
+}
+
+impl From<SuiteError> for PlayError {
+    fn from(error: SuiteError) -> Self {
+        Self::Suite(error)
+    }
+}
+
+impl From<std::io::Error> for PlayError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Terminal(error)
+    }
+}
+
+/// The environments that [`open`] knows.
+const PLAYABLE: &str = "household, alfworld";
+
+/// Opens a suite by name.
+fn open(name: &str, data: Option<&PathBuf>) -> Result<Box<dyn Suite>, PlayError> {
+    let config = match name {
+        "household" => SuiteConfig::Household(HouseholdConfig::default()),
+        "alfworld" => {
+            SuiteConfig::AlfWorld(AlfWorldConfig { data: data.cloned(), ..AlfWorldConfig::default() })
+        }
+        _ => return Err(PlayError::UnknownEnvironment(name.into())),
+    };
+    Ok(config.open()?)
+}
+
+/// Plays one episode on the terminal.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let suite = open(&arguments.environment, arguments.data.as_ref())?;
+    let task = choose(suite.as_ref(), arguments.split.as_deref(), &arguments.task)?;
+    let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
+    play(suite.environment().as_mut(), &task, arguments.seed, arguments.expert, input, output)?;
+    Ok(())
+}
+
+fn choose(suite: &dyn Suite, split: Option<&str>, wanted: &str) -> Result<Task, PlayError> {
+    let split = split.map_or_else(|| suite.splits().into_iter().next().unwrap_or_default(), str::to_owned);
+    let tasks = suite.tasks(&split)?;
+    let found = match wanted.parse::<usize>() {
+        Ok(number) => tasks.get(number),
+        Err(_) => tasks.iter().find(|task| task.id.contains(wanted)),
+    };
+    found.cloned().ok_or_else(|| PlayError::UnknownTask { wanted: wanted.into(), split, tasks: tasks.len() })
+}
+
+/// The loop: shows an observation, takes an action from the expert or a line of input, until the episode ends.
+///
+/// A line `?` lists the admissible actions, `!` asks the expert for one step, a number picks from the last list, and
+/// the end of the input stops the game.
+fn play(
+    environment: &mut dyn Environment,
+    task: &Task,
+    seed: u64,
+    expert: bool,
+    mut input: impl BufRead,
+    mut output: impl Write,
+) -> Result<(), PlayError> {
+    let first = environment.reset(task, seed)?;
+    writeln!(output, "{}\n\n{}", task.id, first.text)?;
+    if !expert {
+        writeln!(output, "\n(? lists actions, a number picks one, ! asks the expert, end of input stops)")?;
+    }
+    let mut admissible = first;
+    for number in 1.. {
+        let Some(action) = next_action(environment, expert, &admissible, &mut input, &mut output)? else {
+            return Ok(());
+        };
+        let step = environment.step(&action)?;
+        if expert {
+            writeln!(output, "\n> {action}")?;
+        }
+        writeln!(output, "{}", step.observation.text)?;
+        if step.is_last() {
+            let verdict = match (step.info.won, step.truncated) {
+                (true, _) => "won",
+                (false, true) => "out of steps",
+                (false, false) => "over",
+            };
+            writeln!(output, "\n{verdict} after {number} steps, score {}", step.info.score)?;
+            return Ok(());
+        }
+        admissible = step.observation;
+    }
+    Ok(())
+}
+
+fn next_action(
+    environment: &mut dyn Environment,
+    expert: bool,
+    seen: &Observation,
+    input: &mut impl BufRead,
+    output: &mut impl Write,
+) -> Result<Option<String>, PlayError> {
+    let list = seen.admissible.as_deref().unwrap_or_default();
+    loop {
+        if expert {
+            let action = environment.expert_action();
+            if action.is_none() {
+                writeln!(output, "\nthe expert has nothing to say here")?;
+            }
+            return Ok(action);
+        }
+        write!(output, "\n> ")?;
+        output.flush()?;
+        let mut line = String::new();
+        if input.read_line(&mut line)? == 0 {
+            writeln!(output)?;
+            return Ok(None);
+        }
+        match line.trim_end_matches(['\n', '\r']) {
+            "?" => {
+                for (number, action) in list.iter().enumerate() {
+                    writeln!(output, "{number:4}  {action}")?;
+                }
+            }
+            "!" => match environment.expert_action() {
+                Some(action) => {
+                    writeln!(output, "{action}")?;
+                    return Ok(Some(action));
+                }
+                None => writeln!(output, "the expert has nothing to say here")?,
+            },
+            line => {
+                let picked = line.trim().parse::<usize>().ok().and_then(|number| list.get(number));
+                return Ok(Some(picked.cloned().unwrap_or_else(|| line.to_owned())));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PlayError, choose, open, play};
+    use std::path::{Path, PathBuf};
+
+    fn data() -> PathBuf {
+        let shared = std::env::var_os("SEED_SHARED")
+            .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
+        shared.join("data/alfworld/games/2.1.2")
+    }
+
+    fn transcript(input: &str, expert: bool) -> String {
+        let suite = open("alfworld", Some(&data())).expect("games");
+        let task = choose(suite.as_ref(), Some("valid_seen"), "pick_and_place_simple-Book").expect("a task");
+        let mut output = Vec::new();
+        play(suite.environment().as_mut(), &task, 0, expert, input.as_bytes(), &mut output).expect("a game");
+        String::from_utf8(output).expect("text")
+    }
+
+    #[test]
+    fn the_expert_wins() {
+        let shown = transcript("", true);
+        assert!(shown.contains("Your task is to: ") && shown.contains("\n> go to "), "{shown}");
+        assert!(shown.ends_with("won after 4 steps, score 1\n"), "{shown}");
+    }
+
+    #[test]
+    fn lines_are_actions_numbers_pick_and_the_expert_helps() {
+        let shown = transcript("?\n0\nfly\n!\n", false);
+        assert!(shown.contains("   0  go to armchair 1"), "{shown}");
+        assert!(shown.contains("You arrive at armchair 1."), "{shown}");
+        assert!(shown.contains("Nothing happens."), "{shown}");
+        assert!(shown.ends_with("\n> \n"), "{shown}");
+    }
+
+    #[test]
+    fn wrong_names_say_what_there_is() {
+        let Err(error) = open("doom", None) else { panic!("no such environment") };
+        assert!(matches!(&error, PlayError::UnknownEnvironment(_)));
+        assert!(error.to_string().contains("alfworld"));
+        let suite = open("alfworld", Some(&data())).expect("games");
+        let error = choose(suite.as_ref(), None, "99999").expect_err("no such task");
+        assert!(error.to_string().contains("below 12"), "{error}");
+    }
+}
