@@ -21,7 +21,7 @@ def ids(count, vocabulary, salt):
 def median(work):
     work()
     start, times = time.perf_counter(), []
-    while len(times) < 3 or (time.perf_counter() - start < 4.0 and len(times) < 40):
+    while len(times) < 3 or (time.perf_counter() - start < 2.0 and len(times) < 40):
         begin = time.perf_counter()
         work()
         times.append(time.perf_counter() - begin)

@@ -138,12 +138,12 @@ fn prepare(case: &str, folder: &Path) {
     }
 }
 
-/// Median seconds of at least three runs, about four seconds in all; a first run warms up.
+/// Median seconds of at least three runs, about two seconds in all; a first run warms up.
 fn median(mut work: impl FnMut()) -> f64 {
     work();
     let start = Instant::now();
     let mut times = Vec::new();
-    while times.len() < 3 || (start.elapsed().as_secs_f64() < 4.0 && times.len() < 40) {
+    while times.len() < 3 || (start.elapsed().as_secs_f64() < 2.0 && times.len() < 40) {
         let begin = Instant::now();
         work();
         times.push(begin.elapsed().as_secs_f64());

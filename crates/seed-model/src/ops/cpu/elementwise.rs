@@ -7,18 +7,23 @@ use rayon::prelude::*;
 /// Values that one task works on.
 const CHUNK: usize = 16 * 1024;
 
-/// Loads up to sixteen lanes, calls the body, for each vector of `n` values.
-#[inline(always)]
-fn vectors(n: usize, mut body: impl FnMut(usize, usize)) {
-    let whole = n / LANES * LANES;
-    let mut i = 0;
-    while i < whole {
-        body(i, LANES);
-        i += LANES;
-    }
-    if whole < n {
-        body(whole, n - whole);
-    }
+/// Runs a block for each vector of a row, with its first index and its lanes. A macro, because a closure that is not inlined
+/// is compiled without the kernel's instruction set: every vector instruction then becomes a call.
+macro_rules! vectors {
+    ($len:expr, |$i:ident, $n:ident| $body:block) => {{
+        let len = $len;
+        let whole = len / LANES * LANES;
+        let mut at = 0;
+        while at < whole {
+            let ($i, $n) = (at, LANES);
+            $body
+            at += LANES;
+        }
+        if whole < len {
+            let ($i, $n) = (whole, len - whole);
+            $body
+        }
+    }};
 }
 
 #[inline(always)]
@@ -61,9 +66,12 @@ impl Kernel for Gate<'_> {
     type Out = ();
     #[inline(always)]
     unsafe fn run<S: Simd>(self) {
-        vectors(self.y.len(), |i, n| unsafe {
-            let g = load::<S>(self.gate, i, n);
-            store::<S>(self.y, i, n, S::mul(S::mul(g, sigmoid::<S>(g)), load::<S>(self.up, i, n)));
+        // SAFETY: inside a kernel; the indices stay below the common length.
+        vectors!(self.y.len(), |i, n| {
+            unsafe {
+                let g = load::<S>(self.gate, i, n);
+                store::<S>(self.y, i, n, S::mul(S::mul(g, sigmoid::<S>(g)), load::<S>(self.up, i, n)));
+            }
         });
     }
 }
@@ -91,14 +99,17 @@ impl Kernel for GateBackward<'_> {
     type Out = ();
     #[inline(always)]
     unsafe fn run<S: Simd>(self) {
-        vectors(self.gate.len(), |i, n| unsafe {
-            let (g, u, d) =
-                (load::<S>(self.gate, i, n), load::<S>(self.up, i, n), load::<S>(self.grad, i, n));
-            let s = sigmoid::<S>(g);
-            let one = S::splat(1.0);
-            store::<S>(self.dup, i, n, S::mul(d, S::mul(g, s)));
-            let slope = S::mul(s, S::fma(g, S::sub(one, s), one));
-            store::<S>(self.dgate, i, n, S::mul(S::mul(d, u), slope));
+        // SAFETY: inside a kernel; the indices stay below the common length.
+        vectors!(self.gate.len(), |i, n| {
+            unsafe {
+                let (g, u, d) =
+                    (load::<S>(self.gate, i, n), load::<S>(self.up, i, n), load::<S>(self.grad, i, n));
+                let s = sigmoid::<S>(g);
+                let one = S::splat(1.0);
+                store::<S>(self.dup, i, n, S::mul(d, S::mul(g, s)));
+                let slope = S::mul(s, S::fma(g, S::sub(one, s), one));
+                store::<S>(self.dgate, i, n, S::mul(S::mul(d, u), slope));
+            }
         });
     }
 }
@@ -127,7 +138,7 @@ unsafe fn inverse_rms<S: Simd>(x: &[f32], eps: f32) -> f32 {
     // SAFETY: inside a kernel.
     unsafe {
         let mut sum = S::splat(0.0);
-        vectors(x.len(), |i, n| {
+        vectors!(x.len(), |i, n| {
             let v = load::<S>(x, i, n);
             sum = S::fma(v, v, sum);
         });
@@ -143,8 +154,11 @@ impl Kernel for Norm<'_> {
         for (y, x) in self.y.chunks_exact_mut(h).zip(self.x.chunks_exact(h)) {
             // SAFETY: inside a kernel.
             let r = unsafe { S::splat(inverse_rms::<S>(x, self.eps)) };
-            vectors(h, |i, n| unsafe {
-                store::<S>(y, i, n, S::mul(S::mul(load::<S>(x, i, n), r), load::<S>(self.weight, i, n)))
+            vectors!(h, |i, n| {
+                // SAFETY: inside a kernel; the indices stay below the width.
+                unsafe {
+                    store::<S>(y, i, n, S::mul(S::mul(load::<S>(x, i, n), r), load::<S>(self.weight, i, n)))
+                }
             });
         }
     }
@@ -183,7 +197,7 @@ impl Kernel for NormBackward<'_> {
             unsafe {
                 let r = inverse_rms::<S>(x, self.eps);
                 let mut dot = S::splat(0.0);
-                vectors(h, |i, n| {
+                vectors!(h, |i, n| {
                     dot = S::fma(
                         S::mul(load::<S>(grad, i, n), load::<S>(self.weight, i, n)),
                         load::<S>(x, i, n),
@@ -192,7 +206,7 @@ impl Kernel for NormBackward<'_> {
                 });
                 let back = S::splat(-S::sum(dot) * r * r * r / h as f32);
                 let r = S::splat(r);
-                vectors(h, |i, n| {
+                vectors!(h, |i, n| {
                     let (d, x) = (S::mul(load::<S>(grad, i, n), r), load::<S>(x, i, n));
                     store::<S>(dx, i, n, S::fma(x, back, S::mul(d, load::<S>(self.weight, i, n))));
                     let sum = S::fma(d, x, load::<S>(self.dweight, i, n));
@@ -247,11 +261,15 @@ impl Kernel for Turn<'_> {
             for (y, x) in y.chunks_exact_mut(self.dim).zip(x.chunks_exact(self.dim)) {
                 let (y0, y1) = y.split_at_mut(half);
                 let (x0, x1) = x.split_at(half);
-                vectors(half, |i, n| unsafe {
-                    let (a, b) = (load::<S>(x0, i, n), load::<S>(x1, i, n));
-                    let (c, s) = (load::<S>(cos, i, n), S::mul(load::<S>(sin, i, n), S::splat(self.sign)));
-                    store::<S>(y0, i, n, S::sub(S::mul(a, c), S::mul(b, s)));
-                    store::<S>(y1, i, n, S::add(S::mul(b, c), S::mul(a, s)));
+                // SAFETY: inside a kernel; the indices stay below half a head.
+                vectors!(half, |i, n| {
+                    unsafe {
+                        let (a, b) = (load::<S>(x0, i, n), load::<S>(x1, i, n));
+                        let (c, s) =
+                            (load::<S>(cos, i, n), S::mul(load::<S>(sin, i, n), S::splat(self.sign)));
+                        store::<S>(y0, i, n, S::sub(S::mul(a, c), S::mul(b, s)));
+                        store::<S>(y1, i, n, S::add(S::mul(b, c), S::mul(a, s)));
+                    }
                 });
             }
         }

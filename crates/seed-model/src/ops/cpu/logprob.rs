@@ -201,23 +201,23 @@ impl Kernel for Gradient<'_> {
             let (entropy_grad, entropy) =
                 (S::splat(-entropy_grad * self.inverse_temperature), S::splat(entropy));
             let floor = S::splat(-1e30);
-            let step = |v: S::V| {
-                // d logp_t / d logit_j = [j = t] - p_j;  d entropy / d logit_j = -p_j (ln p_j + entropy)
-                let logp = S::sub(S::mul(v, scale), lse);
-                let p = S::exp(logp);
-                let both = if self.entropy.is_some() {
-                    S::fma(S::add(S::max(floor, logp), entropy), entropy_grad, grad)
-                } else {
-                    grad
-                };
-                S::mul(p, both)
-            };
+            // d logp_t / d logit_j = [j = t] - p_j;  d entropy / d logit_j = -p_j (ln p_j + entropy)
+            macro_rules! step {
+                ($logit:expr) => {{
+                    let logp = S::sub(S::mul($logit, scale), lse);
+                    let both = match self.entropy {
+                        Some(_) => S::fma(S::add(S::max(floor, logp), entropy), entropy_grad, grad),
+                        None => grad,
+                    };
+                    S::mul(S::exp(logp), both)
+                }};
+            }
             let whole = n / LANES * LANES;
             for i in (0..whole).step_by(LANES) {
-                S::store(x.add(i), step(S::load(x.add(i))));
+                S::store(x.add(i), step!(S::load(x.add(i))));
             }
             if whole < n {
-                S::store_part(x.add(whole), n - whole, step(S::load_part(x.add(whole), n - whole)));
+                S::store_part(x.add(whole), n - whole, step!(S::load_part(x.add(whole), n - whole)));
             }
         }
     }

@@ -174,50 +174,54 @@ macro_rules! each_row {
 /// depth: its bits depend neither on the shape of the tile nor on how a larger product was cut into tiles.
 #[inline(always)]
 unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(t: &Tile) {
+    // SAFETY: the caller's.
+    unsafe { if t.n == NV * LANES { tile_of::<S, MR, NV, true>(t) } else { tile_of::<S, MR, NV, false>(t) } }
+}
+
+/// Vector `j` of a row of `n` values; `FULL` rows have all their lanes.
+#[inline(always)]
+unsafe fn load_at<S: Simd, const FULL: bool>(p: *const f32, j: usize, n: usize) -> S::V {
+    let width = n.saturating_sub(j * LANES);
+    // SAFETY: the caller's.
     unsafe {
-        if t.n == NV * LANES {
-            tile_of::<S, MR, NV>(
-                t,
-                |p, j| S::load(p.add(j * LANES)),
-                |p, j, v| S::store(p.add(j * LANES), v),
-            );
+        if FULL || width >= LANES {
+            S::load(p.add(j * LANES))
+        } else if width == 0 {
+            S::splat(0.0)
         } else {
-            let width = |j: usize| t.n.saturating_sub(j * LANES).min(LANES);
-            tile_of::<S, MR, NV>(
-                t,
-                |p, j| match width(j) {
-                    0 => S::splat(0.0),
-                    LANES => S::load(p.add(j * LANES)),
-                    n => S::load_part(p.add(j * LANES), n),
-                },
-                |p, j, v| match width(j) {
-                    0 => {}
-                    LANES => S::store(p.add(j * LANES), v),
-                    n => S::store_part(p.add(j * LANES), n, v),
-                },
-            );
+            S::load_part(p.add(j * LANES), width)
         }
     }
 }
 
 #[inline(always)]
-unsafe fn tile_of<S: Simd, const MR: usize, const NV: usize>(
-    t: &Tile,
-    load: impl Fn(*const f32, usize) -> S::V,
-    store: impl Fn(*mut f32, usize, S::V),
-) {
+unsafe fn store_at<S: Simd, const FULL: bool>(p: *mut f32, j: usize, n: usize, v: S::V) {
+    let width = n.saturating_sub(j * LANES);
+    // SAFETY: the caller's.
+    unsafe {
+        if FULL || width >= LANES {
+            S::store(p.add(j * LANES), v);
+        } else if width > 0 {
+            S::store_part(p.add(j * LANES), width, v);
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn tile_of<S: Simd, const MR: usize, const NV: usize, const FULL: bool>(t: &Tile) {
+    // SAFETY: the caller's: `a`, `b` and `c` hold the tile.
     unsafe {
         let mut sums = [[S::splat(0.0); NV]; 12];
         match t.start {
             Start::Zero => {}
             Start::Sum => each_row!(MR, I, {
                 for j in 0..NV {
-                    sums[I][j] = load(t.c.add(I * t.c_row), j);
+                    sums[I][j] = load_at::<S, FULL>(t.c.add(I * t.c_row), j, t.n);
                 }
             }),
             Start::Row(bias) => each_row!(MR, I, {
                 for j in 0..NV {
-                    sums[I][j] = load(bias, j);
+                    sums[I][j] = load_at::<S, FULL>(bias, j, t.n);
                 }
             }),
         }
@@ -232,7 +236,7 @@ unsafe fn tile_of<S: Simd, const MR: usize, const NV: usize>(
         for _ in 0..t.depth {
             let mut columns = [S::splat(0.0); NV];
             for (j, column) in columns.iter_mut().enumerate() {
-                *column = load(b, j);
+                *column = load_at::<S, FULL>(b, j, t.n);
             }
             each_row!(MR, I, {
                 let x = S::splat(*bases[I / 3].add((I % 3) * t.a_row));
@@ -247,7 +251,7 @@ unsafe fn tile_of<S: Simd, const MR: usize, const NV: usize>(
         }
         each_row!(MR, I, {
             for j in 0..NV {
-                store(t.c.add(I * t.c_row), j, sums[I][j]);
+                store_at::<S, FULL>(t.c.add(I * t.c_row), j, t.n, sums[I][j]);
             }
         });
     }
