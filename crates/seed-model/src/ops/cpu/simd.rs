@@ -258,9 +258,9 @@ unsafe fn tile_of<S: Simd, const MR: usize, const NV: usize, const FULL: bool>(t
 }
 
 macro_rules! tiles {
-    ($nv:literal, $rows:expr, $t:expr, $($mr:literal)+) => {
+    ($simd:ident, $nv:literal, $rows:expr, $t:expr, $($mr:literal)+) => {
         match $rows {
-            $($mr => unsafe { tile::<Self, $mr, $nv>($t) },)+
+            $($mr => unsafe { tile::<$simd, $mr, $nv>($t) },)+
             rows => unreachable!("a tile of {rows} rows"),
         }
     };
@@ -342,9 +342,10 @@ impl Simd for Plain {
     unsafe fn zero_where_less(a: Self::V, b: Self::V, x: Self::V) -> Self::V {
         each(|i| if a[i] < b[i] { 0.0 } else { x[i] })
     }
-    #[inline(always)]
+    // Not inlined, here and below: the unrolled tiles are large, and exist once.
+    #[inline(never)]
     unsafe fn tile(rows: usize, t: &Tile) {
-        tiles!(1, rows, t, 1 2 3 4)
+        tiles!(Plain, 1, rows, t, 1 2 3 4)
     }
     #[inline(always)]
     unsafe fn transpose(src: *const f32, ld: usize, depth: usize, dst: *mut f32, step: usize) {
@@ -371,6 +372,18 @@ mod x86 {
     pub(super) fn avx2<K: Kernel>(kernel: K) -> K::Out {
         // SAFETY: this function has the features.
         unsafe { kernel.run::<Avx2>() }
+    }
+
+    #[target_feature(enable = "avx512f,avx2,fma")]
+    #[inline(never)]
+    unsafe fn tile512(rows: usize, t: &Tile) {
+        tiles!(Avx512, 2, rows, t, 12 1 2 3 4 5 6 7 8 9 10 11)
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    #[inline(never)]
+    unsafe fn tile256(rows: usize, t: &Tile) {
+        tiles!(Avx2, 1, rows, t, 6 1 2 3 4 5)
     }
 
     #[derive(Clone, Copy)]
@@ -440,7 +453,8 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn tile(rows: usize, t: &Tile) {
-            tiles!(2, rows, t, 12 1 2 3 4 5 6 7 8 9 10 11)
+            // SAFETY: the caller's.
+            unsafe { tile512(rows, t) }
         }
         #[inline(always)]
         unsafe fn transpose(src: *const f32, ld: usize, depth: usize, dst: *mut f32, step: usize) {
@@ -543,7 +557,8 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn tile(rows: usize, t: &Tile) {
-            tiles!(1, rows, t, 6 1 2 3 4 5)
+            // SAFETY: the caller's.
+            unsafe { tile256(rows, t) }
         }
         #[inline(always)]
         unsafe fn transpose(src: *const f32, ld: usize, depth: usize, dst: *mut f32, step: usize) {
