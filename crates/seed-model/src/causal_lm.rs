@@ -167,7 +167,7 @@ impl CausalLm {
         states
     }
 
-    /// Logits of every token, `[T, vocab]` in f32. For large vocabularies use [`score`](crate::score) instead.
+    /// Logits of every token, `[T, vocab]` in f32. For large vocabularies use [`score`](crate::score()) instead.
     pub fn logits(&self, batch: &PackedBatch) -> Tensor<2> {
         ops::linear(self.hidden(batch), self.lm_head(), None).cast(FloatDType::F32)
     }

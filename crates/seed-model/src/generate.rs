@@ -1,6 +1,6 @@
 //! Sampling text from a model.
 //!
-//! [`generate`] runs a list of prompts to their ends. [`Decoder`] is the layer below, for engines that schedule sequences
+//! [`generate()`] runs a list of prompts to their ends. [`Decoder`] is the layer below, for engines that schedule sequences
 //! themselves: add, extend, choose, fork, free.
 //!
 //! A choice depends on the sequence's own logits, seed and position alone. Since the kernels give a row the same bits in any
@@ -106,7 +106,7 @@ pub struct Generation {
     /// Chosen ids, the stop id included.
     pub ids: Vec<u32>,
     /// Log-probability of each id under the whole softmax at the decoding's temperature (1 for greedy): what
-    /// [`score`](crate::score) gives.
+    /// [`score`](crate::score()) gives.
     pub logp: Vec<f32>,
     /// Why it ended.
     pub finish: Finish,

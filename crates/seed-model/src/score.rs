@@ -15,7 +15,7 @@ pub struct ScoreRow<'a> {
     pub response: &'a [u32],
 }
 
-/// What [`score`] returns: responses concatenated in the order of the rows, `R` tokens together.
+/// What [`score()`] returns: responses concatenated in the order of the rows, `R` tokens together.
 #[derive(Debug, Clone)]
 pub struct Scores {
     /// `[R]` in f32: log-probability of each response token, given everything before it in its row.
