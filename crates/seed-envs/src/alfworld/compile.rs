@@ -200,9 +200,24 @@ fn reach(
     // How many facts of its predicates an alternative had seen when it was last tried.
     let mut tried: Vec<Option<usize>> = vec![None; alternatives.len()];
     let mut fresh: Vec<(u16, [u16; MAX_ARITY])> = Vec::new();
+    let mut asked = vec![false; domain.predicates.len()];
+    for literal in alternatives.iter().flat_map(|alternative| alternative.conjunction) {
+        if let Literal::Holds(atom) = literal {
+            asked[atom.predicate as usize] = true;
+        }
+    }
+    // Facts that no action asks for can wait until everything else is there.
+    let feeds = |alternative: &Alternative<'_>| {
+        let effects = &domain.schemas[alternative.schema].effects;
+        effects.iter().any(|effect| effect.adds && asked[effect.atom.predicate as usize])
+    };
+    let mut last = false;
     loop {
         let mut grown = false;
         for (alternative, tried) in alternatives.iter().zip(&mut tried) {
+            if !last && !feeds(alternative) {
+                continue;
+            }
             let seen: usize = alternative
                 .conjunction
                 .iter()
@@ -235,9 +250,10 @@ fn reach(
                 grown |= relations.insert(*predicate, &arguments[..arity])?;
             }
         }
-        if !grown {
+        if !grown && last {
             return Ok(());
         }
+        last |= !grown;
     }
 }
 

@@ -4,6 +4,7 @@
 //! type is a type without objects, the declared argument types of predicates are never checked.
 
 use super::error::{GameError, Part, excerpt};
+use super::relations::NumberMap;
 use super::sexpr::{Sexpr, normalise, read};
 use std::collections::HashMap;
 
@@ -40,13 +41,17 @@ impl Types {
         if let Some(known) = self.find(name) {
             return Ok(known);
         }
-        if self.names.len() == 1000 {
-            let feature = "more than 1000 types".into();
+        if self.names.len() == 250 {
+            let feature = "more than 250 types".into();
             return Err(GameError::Unsupported { part, line, feature });
         }
         self.names.push(name.into());
         self.parents.push(None);
         Ok((self.names.len() - 1) as TypeId)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.names.len()
     }
 
     pub(super) fn name(&self, id: TypeId) -> &str {
@@ -461,7 +466,7 @@ fn initial_facts(
 ) -> Result<Box<[u16]>, GameError> {
     let part = Part::Problem;
     let mut init: Vec<u16> = Vec::with_capacity(facts.len() * 3);
-    let mut seen = std::collections::HashSet::with_capacity(facts.len());
+    let mut seen: NumberMap<u128, ()> = NumberMap::default();
     for fact in facts {
         let Some((name, arguments)) = fact.headed() else {
             return Err(fact.unexpected(part, "a fact (predicate object …)"));
@@ -492,7 +497,7 @@ fn initial_facts(
             key = key << 16 | u128::from(number);
             init.push(number);
         }
-        if !seen.insert(key) {
+        if seen.insert(key, ()).is_some() {
             init.truncate(start);
         }
     }

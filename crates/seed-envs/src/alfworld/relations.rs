@@ -65,8 +65,10 @@ type Found<'f, 'a> = dyn FnMut(&Relations<'a>, &[u16]) -> Result<(), GameError> 
 
 /// The facts and the typed entities of one game.
 pub(super) struct Relations<'a> {
-    types: &'a Types,
     kinds: &'a [TypeId],
+    /// At `sub * types + sup`, whether every `sub` is a `sup`.
+    subtypes: Vec<bool>,
+    types: usize,
     relations: Vec<Relation>,
     /// Arguments of fact `f` start at `starts[f]`.
     starts: Vec<u32>,
@@ -117,9 +119,13 @@ impl<'a> Relations<'a> {
                 distinct: vec![0; arity],
             })
             .collect();
+        let count = types.len();
+        let pairs =
+            (0..count * count).map(|pair| types.is_a((pair / count) as TypeId, (pair % count) as TypeId));
         Self {
-            types,
             kinds,
+            subtypes: pairs.collect(),
+            types: count,
             relations,
             starts: Vec::new(),
             predicates: Vec::new(),
@@ -128,6 +134,12 @@ impl<'a> Relations<'a> {
             numbers: HashMap::default(),
             work: 0,
         }
+    }
+
+    /// Whether an entity is of a type; no entity is of a type that the domain does not have.
+    fn is_of(&self, entity: usize, kind: TypeId) -> bool {
+        usize::from(kind) < self.types
+            && self.subtypes[usize::from(self.kinds[entity]) * self.types + usize::from(kind)]
     }
 
     /// Adds a fact; false when it was there already.
@@ -349,7 +361,7 @@ impl<'a> Relations<'a> {
             Some(JoinStep::Each(variable)) => {
                 let kind = join.kinds[*variable as usize];
                 for entity in 0..self.kinds.len() {
-                    if self.types.is_a(self.kinds[entity], kind) {
+                    if self.is_of(entity, kind) {
                         binding[*variable as usize] = entity as u16;
                         self.walk(join, step + 1, binding, work, found)?;
                     }
@@ -409,7 +421,7 @@ impl<'a> Relations<'a> {
                     let bound = &mut binding[*variable as usize];
                     if *bound == UNBOUND {
                         let kind = join.kinds[*variable as usize];
-                        fits = self.types.is_a(self.kinds[entity as usize], kind);
+                        fits = self.is_of(entity as usize, kind);
                         if fits {
                             *bound = entity;
                             fresh[position] = *variable;
