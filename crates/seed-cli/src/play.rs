@@ -221,6 +221,16 @@ mod tests {
     }
 
     #[test]
+    fn the_household_expert_wins_too() {
+        let suite = open("household", None).expect("a world");
+        let task = choose(suite.as_ref(), Some("valid_unseen"), "3").expect("a task");
+        let mut output = Vec::new();
+        play(suite.environment().as_mut(), &task, 0, true, &b""[..], &mut output).expect("a game");
+        let shown = String::from_utf8(output).expect("text");
+        assert!(shown.contains("won after ") && shown.ends_with("score 1\n"), "{shown}");
+    }
+
+    #[test]
     fn lines_are_actions_numbers_pick_and_the_expert_helps() {
         let shown = transcript("?\n0\nfly\n!\n", false);
         assert!(shown.contains("   0  go to armchair 1"), "{shown}");
