@@ -3,7 +3,7 @@
 use burn::tensor::Tensor;
 
 use crate::error::{InputError, setting};
-use crate::rows::{LOG_RATIO_LIMIT, TokenRows, loss_precision};
+use crate::rows::{Cleaner, LOG_RATIO_LIMIT, TokenRows, loss_precision};
 use crate::switch::switch;
 
 switch! {
@@ -55,11 +55,16 @@ pub fn kl_tokens(
     let cleaner = rows.cleaner(&logp);
     let logp = cleaner.keep("logp", logp)?;
     let ref_logp = cleaner.constant("ref_logp", ref_logp)?;
-    Ok(estimate(logp, ref_logp, config))
+    Ok(estimate(logp, ref_logp, config, &cleaner))
 }
 
-/// Inputs clean; equal inputs give zero, so masked places do.
-pub(crate) fn estimate(logp: Tensor<1>, ref_logp: Tensor<1>, config: &KlConfig) -> Tensor<1> {
+/// Inputs clean.
+pub(crate) fn estimate(
+    logp: Tensor<1>,
+    ref_logp: Tensor<1>,
+    config: &KlConfig,
+    cleaner: &Cleaner,
+) -> Tensor<1> {
     match config.estimator {
         KlEstimator::K1 => logp - ref_logp,
         KlEstimator::Abs => (logp - ref_logp).abs(),
@@ -70,7 +75,8 @@ pub(crate) fn estimate(logp: Tensor<1>, ref_logp: Tensor<1>, config: &KlConfig) 
         KlEstimator::K3 => {
             let d = ref_logp - logp;
             let k3 = d.clone().clamp_max(LOG_RATIO_LIMIT).exp() - d - 1.0;
-            k3.clamp(config.k3_clamp.0, config.k3_clamp.1)
+            // The bounds may exclude the zero of masked places.
+            cleaner.mask(k3.clamp(config.k3_clamp.0, config.k3_clamp.1))
         }
     }
 }

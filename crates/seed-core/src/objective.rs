@@ -318,7 +318,7 @@ pub fn joint_objective(
         match inputs.ref_logp {
             Some(ref_logp) => {
                 let ref_logp = cleaner.constant("ref_logp", ref_logp)?;
-                let kl = averager.average(kl::estimate(logp.clone(), ref_logp, &term.config));
+                let kl = averager.average(kl::estimate(logp.clone(), ref_logp, &term.config, &cleaner));
                 add(term.coef, &kl);
                 recorder.part("kl/loss", kl);
             }
@@ -382,7 +382,15 @@ impl Divisors {
         same_length("teacher", counted.token_count(), averaged.token_count(), "token")?;
         let over = match (self.counts, part) {
             (Some((response, _)), Part::Response) => response,
-            (Some((_, opd)), Part::Opd) => opd,
+            (Some((_, opd)), Part::Opd) => {
+                setting(
+                    "counts.opd.tokens",
+                    opd.tokens as f64,
+                    opd.tokens >= averaged.counted_tokens(),
+                    "at least the distilled tokens of this part (call `add_part` with the masks of its teacher)",
+                )?;
+                opd
+            }
             (None, _) => Normalizer::of(averaged),
         };
         Ok(Averager::new(aggregation, counted, averaged, &over, cleaner)?.over_parts(self.parts))

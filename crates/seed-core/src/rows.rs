@@ -21,7 +21,9 @@ impl TokenRows {
     ///
     /// Rows of length zero are allowed.
     pub fn packed(lengths: &[usize], counted: &[bool]) -> Result<Self, InputError> {
-        same_length("counted", counted.len(), lengths.iter().sum(), "token")?;
+        // Saturating: lengths that overflow cannot match any slice.
+        let tokens = lengths.iter().fold(0usize, |sum, &length| sum.saturating_add(length));
+        same_length("counted", counted.len(), tokens, "token")?;
         Ok(Self {
             lengths: lengths.to_vec(),
             counted: counted.to_vec(),

@@ -60,6 +60,7 @@ pub fn opid_advantage(
     rows: &TokenRows,
     config: &OpidAdvantage,
 ) -> Result<Vec<f64>, InputError> {
+    same_length("row_advantage", row_advantage.len(), rows.row_count(), "row")?;
     same_length("old_logp", old_logp.len(), rows.token_count(), "token")?;
     setting("episode_weight", config.episode_weight, config.episode_weight.is_finite(), "a finite number")?;
     setting("step_weight", config.step_weight, config.step_weight.is_finite(), "a finite number")?;

@@ -133,6 +133,29 @@ proptest! {
     }
 
     #[test]
+    fn counts_that_leave_out_distilled_tokens_are_refused(batch in batches()) {
+        let config = ObjectiveConfig { scope: LossScope::Minibatch, ..ObjectiveConfig::seed() };
+        let mut counts = ObjectiveNormalizer::default();
+        let nobody = vec![false; batch.lengths.len()];
+        counts.add_part(&config, &batch.rows(), Some(&nobody), None).unwrap();
+        let (rows, logp) = (batch.rows(), tensor(&batch.logp));
+        let inputs = ObjectiveInputs {
+            logp: logp.clone(),
+            old_logp: logp.clone(),
+            advantage: logp.clone(),
+            rows: &rows,
+            ref_logp: Some(logp.clone()),
+            entropy: Some(logp.clone()),
+            teacher: Some(Teacher { logp, row_mask: Some(&batch.row_mask), token_mask: Some(&batch.token_mask) }),
+        };
+        let refused = matches!(
+            joint_objective(&config, inputs, Scope::part_of(&counts)),
+            Err(InputError::Setting { what: "counts.opd.tokens", .. })
+        );
+        prop_assert_eq!(refused, batch.distilled().counted_tokens() > 0);
+    }
+
+    #[test]
     fn the_loss_is_the_weighted_sum_of_its_parts(batch in batches(), config in configs()) {
         let found = batch.joint(&config, None);
         let loss = found.loss;

@@ -54,6 +54,15 @@ proptest! {
     }
 
     #[test]
+    fn masked_places_are_zero_whatever_the_bounds_of_k3(batch in batches(), low in -1.0f64..1.0, width in 0.0f64..2.0) {
+        let config = KlConfig { estimator: KlEstimator::K3, k3_clamp: (low, low + width) };
+        for (value, counted) in host(kl_values(&batch, tensor(&batch.logp), &config)).iter().zip(&batch.counted) {
+            let bounds = if *counted { low - 1e-6..=low + width + 1e-6 } else { 0.0..=0.0 };
+            prop_assert!(bounds.contains(value));
+        }
+    }
+
+    #[test]
     fn on_policy_the_loss_is_minus_the_advantage(batch in batches(), clip in clips()) {
         let mut batch = batch;
         batch.old_logp = batch.logp.clone();
