@@ -33,6 +33,8 @@ pub(crate) struct Case<'a> {
     absolute: f64,
     /// Paths below `expected` and `grad` that nobody has compared yet.
     unread: RefCell<BTreeSet<String>>,
+    /// Inputs and settings that nobody has asked for yet.
+    unused: RefCell<BTreeSet<String>>,
 }
 
 impl<'a> Case<'a> {
@@ -50,11 +52,17 @@ impl<'a> Case<'a> {
         for section in ["expected", "grad"] {
             collect_paths(&value[section], section.to_owned(), &mut unread);
         }
+        let unused = ["inputs", "config"]
+            .into_iter()
+            .flat_map(|section| value[section].as_object().into_iter().flatten())
+            .map(|(name, _)| name.clone())
+            .collect();
         Ok(Self {
             value,
             relative: tolerance("rel")?,
             absolute: tolerance("abs")?,
             unread: RefCell::new(unread),
+            unused: RefCell::new(unused),
         })
     }
 
@@ -62,20 +70,25 @@ impl<'a> Case<'a> {
         self.value["kind"].as_str().unwrap_or_default()
     }
 
+    fn used(&self, section: &str, name: &str) -> Option<&'a Value> {
+        self.unused.borrow_mut().remove(name);
+        self.value[section].get(name)
+    }
+
     pub(crate) fn input(&self, name: &str) -> Result<&'a Value, String> {
-        self.value["inputs"].get(name).ok_or_else(|| format!("the case has no input `{name}`"))
+        self.used("inputs", name).ok_or_else(|| format!("the case has no input `{name}`"))
     }
 
     pub(crate) fn optional_input(&self, name: &str) -> Option<&'a Value> {
-        self.value["inputs"].get(name).filter(|value| !value.is_null())
+        self.used("inputs", name).filter(|value| !value.is_null())
     }
 
     pub(crate) fn config(&self, name: &str) -> Result<&'a Value, String> {
-        self.value["config"].get(name).ok_or_else(|| format!("the case has no setting `{name}`"))
+        self.used("config", name).ok_or_else(|| format!("the case has no setting `{name}`"))
     }
 
     pub(crate) fn optional_config(&self, name: &str) -> Option<&'a Value> {
-        self.value["config"].get(name).filter(|value| !value.is_null())
+        self.used("config", name).filter(|value| !value.is_null())
     }
 
     pub(crate) fn number(&self, name: &str) -> Result<f64, String> {
@@ -100,6 +113,25 @@ impl<'a> Case<'a> {
     ) -> Result<S, String> {
         let text = self.config(name)?.as_str().ok_or_else(|| format!("setting `{name}` is not a name"))?;
         text.parse().map_err(|error: seed_core::InputError| error.to_string())
+    }
+
+    /// A switch that a case may leave to its default.
+    pub(crate) fn switch_or<S: std::str::FromStr<Err = seed_core::InputError>>(
+        &self,
+        name: &str,
+        default: S,
+    ) -> Result<S, String> {
+        self.optional_config(name).map_or(Ok(default), |_| self.switch(name))
+    }
+
+    /// A number that a case may leave to its default; `null` is the default, too.
+    pub(crate) fn number_or(&self, name: &str, default: f64) -> Result<f64, String> {
+        self.optional_config(name).map_or(Ok(default), |_| self.number(name))
+    }
+
+    /// A number that may be absent or `null`.
+    pub(crate) fn optional_number(&self, name: &str) -> Result<Option<f64>, String> {
+        self.optional_config(name).map(|_| self.number(name)).transpose()
     }
 
     /// The names below an expectation, e.g. the aggregations.
@@ -139,12 +171,31 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// Compares a partition: labels are arbitrary, only which positions share one matters.
+    pub(crate) fn check_partition(&self, path: &str, found: &[usize]) -> Result<(), String> {
+        let Some(expected) = self.value.pointer(&format!("/{path}")) else { return Ok(()) };
+        self.unread.borrow_mut().remove(path);
+        let expected = labels(expected);
+        let first = |position: usize| expected.iter().position(|label| *label == expected[position]);
+        let ours = |position: usize| found.iter().position(|label| *label == found[position]);
+        if expected.len() == found.len() && (0..found.len()).all(|position| first(position) == ours(position))
+        {
+            Ok(())
+        } else {
+            Err(format!("{path}: {found:?}, expected the partition {expected:?}"))
+        }
+    }
+
     pub(crate) fn tensor(&self, path: &str, found: Tensor<1>) -> Result<(), String> {
         self.check(path, &host(found))
     }
 
-    /// Fails when the case expects something that was not compared.
+    /// Fails when the case expects something that was not compared, or sets something that was not used.
     pub(crate) fn finish(&self) -> Result<(), String> {
+        let unused = self.unused.borrow();
+        if !unused.is_empty() {
+            return Err(format!("inputs or settings never used: {unused:?}"));
+        }
         let unread = self.unread.borrow();
         if unread.is_empty() { Ok(()) } else { Err(format!("expectations never compared: {unread:?}")) }
     }
@@ -170,6 +221,7 @@ pub(crate) fn numbers(value: &Value) -> Vec<f64> {
     match value {
         Value::Array(items) => items.iter().flat_map(numbers).collect(),
         Value::Bool(flag) => vec![f64::from(u8::from(*flag))],
+        Value::String(word) => vec![word.parse().unwrap_or(f64::NAN)],
         _ => vec![value.as_f64().unwrap_or(f64::NAN)],
     }
 }

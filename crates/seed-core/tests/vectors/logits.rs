@@ -8,7 +8,8 @@ pub(crate) fn selected_logprob(logits: Tensor<2>, tokens: &[u32], temperature: f
     let index: Vec<i64> = tokens.iter().map(|&token| i64::from(token)).collect();
     let index =
         Tensor::<2, Int>::from_data(TensorData::new(index, [tokens.len(), 1]), &logits.device().inner());
-    log_softmax(logits / temperature, 1).gather(1, index).reshape([-1])
+    // The backward pass of a division rounds the reciprocal to single precision.
+    log_softmax(logits * temperature.recip(), 1).gather(1, index).reshape([-1])
 }
 
 /// −Σ p log p of each position.

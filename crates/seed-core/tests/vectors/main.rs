@@ -52,5 +52,27 @@ fn load() -> Result<Value, String> {
     let text = std::fs::read_to_string(&path).map_err(|error| {
         format!("`{}`: {error}; set SEED_SHARED to the folder that holds `vectors`", path.display())
     })?;
-    serde_json::from_str(&text).map_err(|error| format!("`{}`: {error}", path.display()))
+    serde_json::from_str(&quote_non_finite(&text)).map_err(|error| format!("`{}`: {error}", path.display()))
+}
+
+/// Python writes NaN and infinities as bare words, which JSON does not have; `numbers` reads them as strings.
+fn quote_non_finite(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len());
+    for (index, part) in text.split('"').enumerate() {
+        if index > 0 {
+            quoted.push('"');
+        }
+        // Ids and notes hold no escaped quotation marks, so every second part lies outside a string.
+        if index % 2 == 0 {
+            quoted.push_str(
+                &part
+                    .replace("NaN", "\"NaN\"")
+                    .replace("Infinity", "\"inf\"")
+                    .replace("-\"inf\"", "\"-inf\""),
+            );
+        } else {
+            quoted.push_str(part);
+        }
+    }
+    quoted
 }
