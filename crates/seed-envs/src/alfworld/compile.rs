@@ -5,7 +5,7 @@ use super::game::{Game, Goal, GroundAction, Signed, Strings, Table};
 use super::logic::Logic;
 use super::names::display_names;
 use super::pddl::{Atom, Conjunction, Formula, Literal, MAX_ARITY, Problem, Term, Variable};
-use super::relations::{Join, NumberMap, Relations, key};
+use super::relations::{Join, MAX_WORK, NumberMap, Relations, key};
 use super::text::{NoFacts, Renderer};
 use crate::pyrandom::PythonRandom;
 use std::collections::{BTreeSet, HashMap};
@@ -17,6 +17,12 @@ const MAX_ACTIONS: usize = 300_000;
 const MAX_GOALS: usize = 50_000;
 /// Bytes of all commands of one game, at most.
 const MAX_COMMAND_BYTES: usize = 16 << 20;
+/// Conditions and effects of all ground actions, at most.
+const MAX_LITERALS: usize = 8 << 20;
+/// Comparisons between conditions and effects of all ground actions, at most.
+const MAX_COMPARISONS: usize = 500_000_000;
+/// Facts that all commands of one game may look at.
+const MAX_COMMAND_LOOKS: usize = 5_000_000;
 
 const NO_ATOM: u32 = u32::MAX;
 
@@ -212,6 +218,7 @@ fn reach(
         effects.iter().any(|effect| effect.adds && asked[effect.atom.predicate as usize])
     };
     let mut last = false;
+    let mut looked = 0;
     loop {
         let mut grown = false;
         for (alternative, tried) in alternatives.iter().zip(&mut tried) {
@@ -233,6 +240,14 @@ fn reach(
             let schema = &domain.schemas[alternative.schema];
             fresh.clear();
             relations.enumerate(&alternative.join, &mut |relations, binding| {
+                looked += schema.effects.len();
+                let sizes = [
+                    ("effects to follow", looked, MAX_WORK),
+                    ("new facts at once", fresh.len(), MAX_WORK / 10),
+                ];
+                if let Some(&(what, found, limit)) = sizes.iter().find(|(_, found, limit)| found > limit) {
+                    return Err(GameError::TooLarge { what, found, limit });
+                }
                 for effect in schema.effects.iter().filter(|effect| effect.adds) {
                     let mut arguments = [0; MAX_ARITY];
                     let arity = effect.atom.terms.len();
@@ -302,9 +317,28 @@ fn ground_goal(
     atom_of: &[u32],
 ) -> Result<Goal, GameError> {
     let constants: Vec<Option<u16>> = problem.goal_constants.iter().map(|name| problem.find(name)).collect();
-    let mut parts = 0;
-    let goal = ground_formula(&problem.goal, logic, problem, relations, &constants, atom_of, &mut parts)?;
-    Ok(goal)
+    let mut size = GoalSize::default();
+    ground_formula(&problem.goal, logic, problem, relations, &constants, atom_of, &mut size)
+}
+
+/// How much of a goal was written so far.
+#[derive(Default)]
+struct GoalSize {
+    /// Conjunctions, looked at or found.
+    parts: usize,
+    /// Requirements of those looked at.
+    unfolded: usize,
+}
+
+impl GoalSize {
+    fn add(&mut self, parts: usize) -> Result<(), GameError> {
+        self.parts += parts;
+        if self.parts > MAX_GOALS {
+            let what = "ways to reach the goal";
+            return Err(GameError::TooLarge { what, found: self.parts, limit: MAX_GOALS });
+        }
+        Ok(())
+    }
 }
 
 fn ground_formula(
@@ -314,10 +348,10 @@ fn ground_formula(
     relations: &mut Relations<'_>,
     constants: &[Option<u16>],
     atom_of: &[u32],
-    parts: &mut usize,
+    size: &mut GoalSize,
 ) -> Result<Goal, GameError> {
     let mut inner =
-        |formula: &Formula| ground_formula(formula, logic, problem, relations, constants, atom_of, parts);
+        |formula: &Formula| ground_formula(formula, logic, problem, relations, constants, atom_of, size);
     match formula {
         Formula::And(formulas) => {
             let goals = formulas.iter().map(&mut inner).collect::<Result<Vec<_>, _>>()?;
@@ -332,7 +366,9 @@ fn ground_formula(
             let domain = &logic.domain;
             let fluent = |predicate: u16| domain.predicates[predicate as usize].fluent;
             let grounder = Grounder { constants };
-            for conjunction in super::pddl::goal_alternatives(formula)? {
+            for conjunction in super::pddl::goal_alternatives(formula, problem.goal_line, &mut size.unfolded)?
+            {
+                size.add(1)?;
                 let variables: &[Variable] = &problem.goal_variables;
                 let declared = declared(formula).into_iter();
                 let Some(join) = relations.plan(&conjunction, variables, declared, constants) else {
@@ -343,11 +379,7 @@ fn ground_formula(
                     if grounder.requirements(relations, fluent, &conjunction, binding, atom_of, &mut literals)
                     {
                         literals.sort_unstable();
-                        *parts += usize::from(found.insert(literals));
-                        if *parts > MAX_GOALS {
-                            let what = "ways to reach the goal";
-                            return Err(GameError::TooLarge { what, found: *parts, limit: MAX_GOALS });
-                        }
+                        size.add(usize::from(found.insert(literals)))?;
                     }
                     Ok(())
                 })?;
@@ -397,6 +429,7 @@ struct Actions {
     actions: Vec<GroundAction>,
     lists: Vec<Signed>,
     arguments: Vec<u16>,
+    comparisons: usize,
 }
 
 impl Actions {
@@ -411,6 +444,16 @@ impl Actions {
         schema: &super::pddl::Schema,
     ) -> Result<(), GameError> {
         let always = |effect: &&super::pddl::Effect| effect.when.iter().any(Vec::is_empty);
+        let conditions = schema.effects.iter().flat_map(|effect| &effect.when);
+        self.comparisons += schema.effects.len() * (schema.effects.len() + requirements.len())
+            + conditions.map(|condition| condition.len().pow(2)).sum::<usize>();
+        let sizes = [
+            ("comparisons between effects", self.comparisons, MAX_COMPARISONS),
+            ("conditions and effects of ground actions", self.lists.len(), MAX_LITERALS),
+        ];
+        if let Some(&(what, found, limit)) = sizes.iter().find(|(_, found, limit)| found > limit) {
+            return Err(GameError::TooLarge { what, found, limit });
+        }
         let start = self.lists.len();
         self.lists.extend_from_slice(requirements);
         let effects_start = self.lists.len();
@@ -476,7 +519,7 @@ impl Actions {
 /// Renders the commands, each once, and numbers them in the order of their strings.
 fn name_commands(game: &mut Game) -> Result<(), GameError> {
     let mut texts: Vec<String> = Vec::new();
-    let mut bytes = 0;
+    let (mut bytes, mut looks) = (0, 0);
     let mut known: NumberMap<u128, u32> = HashMap::default();
     let mut numbers = Vec::with_capacity(game.actions.len());
     let mut shown = Vec::new();
@@ -486,8 +529,9 @@ fn name_commands(game: &mut Game) -> Result<(), GameError> {
         shown.clear();
         shown.extend(arguments.iter().zip(&wording.shown).filter(|(_, shown)| **shown).map(|(&e, _)| e));
         let mut render = || {
-            let text =
-                Renderer::new(game, &NoFacts).bind(&wording.parameters, arguments).nodes(&wording.template);
+            let renderer = Renderer::new(game, &NoFacts).bind(&wording.parameters, arguments);
+            let (text, looked) = renderer.nodes_and_looks(&wording.template);
+            looks += looked;
             bytes += text.len();
             texts.push(text);
             texts.len() as u32 - 1
@@ -502,6 +546,10 @@ fn name_commands(game: &mut Game) -> Result<(), GameError> {
         if bytes > MAX_COMMAND_BYTES {
             let what = "bytes of commands";
             return Err(GameError::TooLarge { what, found: bytes, limit: MAX_COMMAND_BYTES });
+        }
+        if looks > MAX_COMMAND_LOOKS {
+            let what = "facts that commands ask for";
+            return Err(GameError::TooLarge { what, found: looks, limit: MAX_COMMAND_LOOKS });
         }
     }
     let mut order: Vec<u32> = (0..texts.len() as u32).collect();

@@ -7,6 +7,10 @@ use std::collections::HashMap;
 
 /// Rules that call each other, at most this deep.
 pub(super) const MAX_RULE_DEPTH: usize = 32;
+/// Requirements of one query, at most: each is a level of recursion when a text is made.
+const MAX_QUERY: usize = 64;
+/// Pieces of all right-hand sides; ALFWorld's grammar has a few hundred.
+const MAX_TOKENS: usize = 50_000;
 
 /// A variable with the type it was written with; equal only when both words are equal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -114,7 +118,7 @@ impl Grammar {
         if text.len() > MAX_TEXT {
             return Err(GameError::TooLarge { what: "bytes of grammar", found: text.len(), limit: MAX_TEXT });
         }
-        let mut reader = BlockReader { text, at: 0 };
+        let mut reader = BlockReader { text, at: 0, counted: (0, 1) };
         let mut builder = Builder::default();
         loop {
             reader.skip_blank();
@@ -140,6 +144,8 @@ impl Grammar {
 struct BlockReader<'a> {
     text: &'a str,
     at: usize,
+    /// A place and its line: counting goes on from there, so that many short blocks cost no more than one long one.
+    counted: (usize, usize),
 }
 
 impl<'a> BlockReader<'a> {
@@ -147,11 +153,14 @@ impl<'a> BlockReader<'a> {
         &self.text[self.at..]
     }
 
-    fn line(&self) -> usize {
-        1 + self.text.as_bytes()[..self.at].iter().filter(|&&b| b == b'\n').count()
+    fn line(&mut self) -> usize {
+        let (from, line) = self.counted;
+        let passed = self.text.as_bytes()[from..self.at].iter().filter(|&&b| b == b'\n').count();
+        self.counted = (self.at, line + passed);
+        line + passed
     }
 
-    fn syntax(&self, found: &str, expected: &str) -> GameError {
+    fn syntax(&mut self, found: &str, expected: &str) -> GameError {
         let (found, expected) = (found.into(), expected.into());
         GameError::Syntax { part: Part::Grammar, line: self.line(), found, expected }
     }
@@ -213,6 +222,9 @@ struct Builder {
     rules: Vec<(String, Vec<Alternative>)>,
     rule_ids: HashMap<String, usize>,
     actions: Vec<(String, ActionText)>,
+    action_ids: HashMap<String, usize>,
+    /// Pieces read so far.
+    tokens: usize,
 }
 
 impl Builder {
@@ -273,11 +285,17 @@ impl Builder {
                 }
             }
         }
-        if self.actions.len() == 1000 {
-            return Err(reader.syntax("the 1001st action", "at most 1000"));
+        let text = ActionText { template, feedback };
+        match self.action_ids.get(&name) {
+            Some(&index) => self.actions[index].1 = text,
+            None => {
+                if self.actions.len() == 1000 {
+                    return Err(reader.syntax("the 1001st action", "at most 1000"));
+                }
+                self.action_ids.insert(name.clone(), self.actions.len());
+                self.actions.push((name, text));
+            }
         }
-        self.actions.retain(|(known, _)| *known != name);
-        self.actions.push((name, ActionText { template, feedback }));
         Ok(())
     }
 
@@ -338,6 +356,11 @@ impl Builder {
             at = skip_before_token(text, at);
             let rest = &text[at..];
             let Some(first) = rest.chars().next() else { break };
+            self.tokens += 1;
+            if self.tokens > MAX_TOKENS {
+                tokens.push(Token::Broken(format!("the grammar has more than {MAX_TOKENS} pieces of text")));
+                break;
+            }
             let (token, length) = match first {
                 '"' => match rest[1..].find('"') {
                     Some(length) if !rest[1..=length].contains(RESERVED) => {
@@ -414,6 +437,9 @@ impl Builder {
     fn query(&mut self, text: &str) -> Result<Vec<QueryAtom>, String> {
         let mut atoms = Vec::new();
         for atom in text.split('&') {
+            if atoms.len() == MAX_QUERY {
+                return Err(format!("at most {MAX_QUERY} requirements"));
+            }
             let wrong = || format!("`predicate(variable:type, …)` instead of {}", excerpt(atom.trim()));
             let (predicate, rest) = atom.trim().split_once('(').ok_or_else(wrong)?;
             let list = rest.trim_end().strip_suffix(')').ok_or_else(wrong)?;
@@ -426,8 +452,8 @@ impl Builder {
                 let (name, kind) = variable.split_once(':').unwrap_or((variable, variable));
                 let typed = TypedName { name: name.trim().into(), kind: kind.trim().into() };
                 let next = self.variables.len();
-                if next == usize::from(u16::MAX) || atoms.len() == 64 || variables.len() == 16 {
-                    return Err("fewer variables or requirements".into());
+                if next == usize::from(u16::MAX) || variables.len() == 16 {
+                    return Err("fewer variables".into());
                 }
                 let id = *self.variable_ids.entry(typed.clone()).or_insert(next as u16);
                 if usize::from(id) == next {

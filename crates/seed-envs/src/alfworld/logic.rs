@@ -5,6 +5,7 @@ use super::grammar::{
     Attribute, Grammar, MAX_RULE_DEPTH, Piece, Printed, QueryAtom, Rule, Rules, Token, TypedName,
 };
 use super::pddl::{Domain, TypeId};
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -12,6 +13,10 @@ use std::sync::Arc;
 const MAX_CHECKED_CALLS: usize = 10_000;
 /// Pieces of text that one rule may stand for, each query with one match.
 const MAX_PIECES: usize = 10_000;
+/// Pieces that the check of one logic looks at, rules that are called in several ways counted each time.
+const MAX_CHECKED_PIECES: usize = 300_000;
+/// Variables that one text may bind.
+const MAX_BOUND: usize = 100;
 
 /// A requirement of a query, resolved.
 #[derive(Debug, Clone)]
@@ -241,6 +246,7 @@ impl Logic {
             domain: &domain,
             list_rules,
             seen: HashMap::new(),
+            pieces: 0,
             queried: vec![false; domain.predicates.len()],
         };
         check.rule(intro, &BTreeSet::new(), false)?;
@@ -303,6 +309,8 @@ struct Check<'a> {
     list_rules: Option<[u16; 3]>,
     /// What was found for a rule called with these names bound; `None` while it is being checked.
     seen: HashMap<(u16, BTreeSet<u16>, bool), Option<Extent>>,
+    /// How many pieces were looked at.
+    pieces: usize,
     queried: Vec<bool>,
 }
 
@@ -377,6 +385,9 @@ impl Check<'_> {
             }
             bound.extend(requirement.variables.iter().map(|&id| self.variables[id as usize].name));
         }
+        if bound.len() > MAX_BOUND {
+            return self.fail(place, "it binds more than 100 variables");
+        }
         Ok(bound)
     }
 
@@ -389,6 +400,13 @@ impl Check<'_> {
         place: &str,
     ) -> Result<Extent, GameError> {
         let mut extent = Extent { height: 0, pieces: nodes.len() };
+        self.pieces += nodes.len();
+        if self.pieces > MAX_CHECKED_PIECES {
+            return self.fail(
+                place,
+                "the grammar has too many pieces of text, or its rules call each other too often",
+            );
+        }
         for node in nodes {
             match node {
                 Node::Text(_) => {}
@@ -405,8 +423,8 @@ impl Check<'_> {
                         }
                     }
                     let bound = match query {
-                        Some(query) => self.query(query, bound, fixed, place)?,
-                        None => bound.clone(),
+                        Some(query) => Cow::Owned(self.query(query, bound, fixed, place)?),
+                        None => Cow::Borrowed(bound),
                     };
                     match print {
                         Print::Rule(rule) => extent.add(self.rule(*rule, &bound, fixed)?),

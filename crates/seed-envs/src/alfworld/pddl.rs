@@ -16,6 +16,10 @@ pub(super) const MAX_ARITY: usize = 6;
 const MAX_ALTERNATIVES: usize = 256;
 /// Requirements in one alternative.
 const MAX_REQUIREMENTS: usize = 200;
+/// Requirements that unfolding the conditions of one text may write; ALFWorld's domain needs a few hundred.
+pub(super) const MAX_UNFOLDED: usize = 200_000;
+/// Different objects that the conditions of one text may name.
+const MAX_CONSTANTS: usize = 1000;
 
 /// Index of a type in [`Types`].
 pub(super) type TypeId = u16;
@@ -170,6 +174,8 @@ pub struct Problem {
     /// Predicate, then its arguments, one fact after the other, without repetition.
     pub(super) init: Box<[u16]>,
     pub(super) goal: Formula,
+    /// The line of the goal in the problem's text.
+    pub(super) goal_line: usize,
     pub(super) goal_variables: Vec<Variable>,
     /// Objects that the goal names.
     pub(super) goal_constants: Vec<String>,
@@ -325,9 +331,10 @@ impl Domain {
                 _ => return Err(section.unexpected(part, ":types, :predicates, :functions or :action")),
             }
         }
+        let mut unfolded = 0;
         for section in sections {
             if let Some((":action", items)) = section.headed() {
-                let schema = domain.action(items, section)?;
+                let schema = domain.action(items, section, &mut unfolded)?;
                 if domain.schemas.len() == 250 {
                     let feature = "more than 250 actions".into();
                     return Err(GameError::Unsupported { part, line: section.line(), feature });
@@ -341,7 +348,12 @@ impl Domain {
         Ok(domain)
     }
 
-    fn action(&mut self, items: &[Sexpr<'_>], section: &Sexpr<'_>) -> Result<Schema, GameError> {
+    fn action(
+        &mut self,
+        items: &[Sexpr<'_>],
+        section: &Sexpr<'_>,
+        unfolded: &mut usize,
+    ) -> Result<Schema, GameError> {
         let part = Part::Domain;
         let Some((name, items)) = items.split_first() else {
             return Err(section.unexpected(part, "a name after `:action`"));
@@ -367,14 +379,16 @@ impl Domain {
         let preconditions = match precondition {
             Some(text) => {
                 let formula = scope.condition(text, false, self, &mut constants)?;
-                alternatives(&formula, part, text.line())?
+                alternatives(&formula, part, text.line(), unfolded)?
             }
             None => vec![Vec::new()],
         };
+        scope.unfolded = *unfolded;
         let mut effects = Vec::new();
         if let Some(text) = effect {
             scope.effect(text, None, self, &mut constants, &mut effects)?;
         }
+        *unfolded = scope.unfolded;
         self.constants = constants;
         Ok(Schema { name: name.into(), parameters, variables: scope.variables, preconditions, effects })
     }
@@ -431,6 +445,7 @@ impl Problem {
         let mut types = domain.types.clone();
         let mut scope = Scope::new(part);
         let mut goal_constants = Vec::new();
+        let goal_line = goal.line();
         let goal = scope.goal(goal, &mut types, domain, &mut goal_constants)?;
         for variable in &mut scope.variables {
             // A type that only the goal knows has no objects; any number beyond the domain's types says so.
@@ -452,6 +467,7 @@ impl Problem {
             kinds: objects.iter().map(|(_, kind)| *kind).collect(),
             init,
             goal,
+            goal_line,
             goal_variables: scope.variables,
             goal_constants,
         })
@@ -510,11 +526,13 @@ struct Scope {
     variables: Vec<Variable>,
     /// Names in scope, innermost last.
     visible: Vec<(String, u16)>,
+    /// Requirements written so far, see [`MAX_UNFOLDED`].
+    unfolded: usize,
 }
 
 impl Scope {
     fn new(part: Part) -> Self {
-        Self { part, variables: Vec::new(), visible: Vec::new() }
+        Self { part, variables: Vec::new(), visible: Vec::new(), unfolded: 0 }
     }
 
     fn declare(&mut self, items: &[Sexpr<'_>], types: &mut Types) -> Result<Vec<u16>, GameError> {
@@ -554,10 +572,10 @@ impl Scope {
             constants.push(word.into());
             constants.len() - 1
         });
-        match u16::try_from(index) {
-            Ok(index) => Ok(Term::Constant(index)),
-            Err(_) => Err(item.unexpected(self.part, "at most 65536 different constants")),
+        if index == MAX_CONSTANTS {
+            return Err(item.unexpected(self.part, "at most 1000 different objects in conditions"));
         }
+        Ok(Term::Constant(index as u16))
     }
 
     fn atom(
@@ -705,7 +723,7 @@ impl Scope {
                     return Err(GameError::Unsupported { part: self.part, line: item.line(), feature });
                 }
                 let formula = self.condition(condition, false, domain, constants)?;
-                let when = alternatives(&formula, self.part, condition.line())?;
+                let when = alternatives(&formula, self.part, condition.line(), &mut self.unfolded)?;
                 return self.effect(inner, Some(&when), domain, constants, effects);
             }
             "forall" | "decrease" | "assign" | "oneof" => {
@@ -718,28 +736,41 @@ impl Scope {
             },
             _ => (self.atom(item, domain, constants)?, true),
         };
+        // Each effect gets a copy of its condition.
+        self.unfolded +=
+            when.unwrap_or_default().iter().map(|conjunction| 1 + conjunction.len()).sum::<usize>();
+        if self.unfolded > MAX_UNFOLDED {
+            return Err(too_many(self.part, item.line()));
+        }
         let when = when.map_or_else(|| vec![Vec::new()], <[_]>::to_vec);
         effects.push(Effect { when, atom, adds });
         Ok(())
     }
 }
 
+fn too_many(part: Part, line: usize) -> GameError {
+    let feature = format!(
+        "a condition with more than {MAX_ALTERNATIVES} alternatives or {MAX_REQUIREMENTS} requirements, or \
+         {MAX_UNFOLDED} in all,"
+    );
+    GameError::Unsupported { part, line, feature }
+}
+
 /// Unfolds a condition to alternatives of plain conjunctions; quantified variables become free ones.
-fn alternatives(formula: &Formula, part: Part, line: usize) -> Result<Vec<Conjunction>, GameError> {
-    let too_many = || GameError::Unsupported {
-        part,
-        line,
-        feature: format!(
-            "a condition with more than {MAX_ALTERNATIVES} alternatives or {MAX_REQUIREMENTS} requirements"
-        ),
-    };
+fn alternatives(
+    formula: &Formula,
+    part: Part,
+    line: usize,
+    unfolded: &mut usize,
+) -> Result<Vec<Conjunction>, GameError> {
+    let too_many = || too_many(part, line);
     Ok(match formula {
         Formula::Literal(literal) => vec![vec![literal.clone()]],
-        Formula::Exists(_, inner) => alternatives(inner, part, line)?,
+        Formula::Exists(_, inner) => alternatives(inner, part, line, unfolded)?,
         Formula::Or(inner) => {
             let mut all = Vec::new();
             for formula in inner {
-                all.extend(alternatives(formula, part, line)?);
+                all.extend(alternatives(formula, part, line, unfolded)?);
                 if all.len() > MAX_ALTERNATIVES {
                     return Err(too_many());
                 }
@@ -749,8 +780,15 @@ fn alternatives(formula: &Formula, part: Part, line: usize) -> Result<Vec<Conjun
         Formula::And(inner) => {
             let mut all: Vec<Conjunction> = vec![Vec::new()];
             for formula in inner {
-                let mut more = alternatives(formula, part, line)?;
+                let mut more = alternatives(formula, part, line, unfolded)?;
+                let lengths = |list: &[Conjunction]| list.iter().map(|one| 1 + one.len()).sum::<usize>();
                 if all.len() * more.len() > MAX_ALTERNATIVES {
+                    return Err(too_many());
+                }
+                // What the next lines copy.
+                *unfolded +=
+                    all.len() * lengths(&more) + if more.len() > 1 { more.len() * lengths(&all) } else { 0 };
+                if *unfolded > MAX_UNFOLDED {
                     return Err(too_many());
                 }
                 if more.len() == 1 {
@@ -775,6 +813,10 @@ fn alternatives(formula: &Formula, part: Part, line: usize) -> Result<Vec<Conjun
 }
 
 /// The alternatives of a part of a goal.
-pub(super) fn goal_alternatives(formula: &Formula) -> Result<Vec<Conjunction>, GameError> {
-    alternatives(formula, Part::Problem, 0)
+pub(super) fn goal_alternatives(
+    formula: &Formula,
+    line: usize,
+    unfolded: &mut usize,
+) -> Result<Vec<Conjunction>, GameError> {
+    alternatives(formula, Part::Problem, line, unfolded)
 }

@@ -8,7 +8,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// Facts that may hold, at most.
 const MAX_FACTS: usize = 200_000;
 /// Elementary steps of all joins of one game; ALFWorld's games need about a hundred thousand.
-const MAX_WORK: usize = 10_000_000;
+pub(super) const MAX_WORK: usize = 10_000_000;
 
 pub(super) const UNBOUND: u16 = u16::MAX;
 const NONE: u32 = u32::MAX;
@@ -334,7 +334,11 @@ impl<'a> Relations<'a> {
             Slot::Entity(entity) => *entity,
         };
         match join.steps.get(step) {
-            None => found(self, binding),
+            None => {
+                // Whoever is called compares the requirements with each other.
+                *work += join.steps.len().pow(2) / 16;
+                found(self, binding)
+            }
             Some(JoinStep::Check(literal)) => {
                 let mut arguments = [0; MAX_ARITY];
                 let fill = |slots: &[Slot], arguments: &mut [u16; MAX_ARITY], binding: &[u16]| {
@@ -360,6 +364,7 @@ impl<'a> Relations<'a> {
             }
             Some(JoinStep::Each(variable)) => {
                 let kind = join.kinds[*variable as usize];
+                *work += self.kinds.len() / 16;
                 for entity in 0..self.kinds.len() {
                     if self.is_of(entity, kind) {
                         binding[*variable as usize] = entity as u16;

@@ -56,9 +56,14 @@ impl<'a, F: Facts> Renderer<'a, F> {
         self.out
     }
 
-    pub(super) fn nodes(mut self, nodes: &'a [Node]) -> String {
+    pub(super) fn nodes(self, nodes: &'a [Node]) -> String {
+        self.nodes_and_looks(nodes).0
+    }
+
+    /// The text, and how many facts its queries looked at.
+    pub(super) fn nodes_and_looks(mut self, nodes: &'a [Node]) -> (String, usize) {
         self.write(nodes);
-        self.out
+        (self.out, self.looks)
     }
 
     fn full(&self) -> bool {

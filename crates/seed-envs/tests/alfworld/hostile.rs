@@ -179,3 +179,66 @@ fn ten_megabytes_of_malice_are_refused() {
         + &grammar.replace("\"intro\"", "\"old\"");
     refused("a rule that calls itself", || Game::from_texts(&domain, &circle, &problem).map(drop));
 }
+
+/// Small files that ask for much: what they cost is bounded by counts, whichever part of a game they sit in.
+#[test]
+fn small_texts_with_large_consequences_are_refused() {
+    let [domain, _, problem] = texts();
+    // Each requirement of a query is a level of recursion.
+    let steps = vec!["p()"; 200_000].join(" & ");
+    let deep = format!("grammar :: \"\"\"{{\"intro\": [{{\"rhs\": \"{{'x' | {steps}}}\"}}]}}\"\"\";");
+    let one = "(define (domain d) (:predicates (p)) (:action a :effect (p)))";
+    let act = "action a { template :: \"a\"; feedback :: \"a\"; }";
+    let start = "(define (problem q) (:objects a - object) (:init (p)) (:goal (p)))";
+    refused("a query of 200,000 requirements", || {
+        Game::from_texts(one, &format!("{deep} {act}"), start).map(drop)
+    });
+
+    // 256 alternatives of 200 requirements, copied by each bracket around them and for each effect.
+    let pairs = "(or (p ?x) (q ?x)) ".repeat(8);
+    let rest = "(p ?x) ".repeat(150);
+    let wide = format!("(and {pairs} {rest})");
+    let header = "(define (domain d) (:predicates (p ?x) (q ?x))";
+    let wrapped = format!("{}{wide}{}", "(and ".repeat(80), ")".repeat(80));
+    let actions: String = (0..200)
+        .map(|n| format!("(:action a{n} :parameters (?x) :precondition {wrapped} :effect (p ?x))"))
+        .collect();
+    refused("conditions that are copied", || Domain::parse(&format!("{header} {actions})")).map(drop));
+    let effects = "(p ?x) ".repeat(900);
+    let actions: String = (0..200)
+        .map(|n| format!("(:action a{n} :parameters (?x) :effect (when {wide} (and {effects})))"))
+        .collect();
+    refused("effects that copy their condition", || Domain::parse(&format!("{header} {actions})")).map(drop));
+
+    // Nothing of this is wrong but its size.
+    let blocks = "grammar::\"{}\";\n".repeat(500_000);
+    refused("half a million empty grammars", || Game::from_texts(&domain, &blocks, &problem).map(drop));
+    let again = "action a{}\n".repeat(600_000);
+    refused("an action 600,000 times", || Game::from_texts(&domain, &again, &problem).map(drop));
+    let pieces = "{x|p(x:t)}".repeat(400_000);
+    let many = format!("grammar :: \"\"\"{{\"intro\": [{{\"rhs\": \"{pieces}\"}}]}}\"\"\"; {act}");
+    refused("400,000 queries", || Game::from_texts(one, &many, start).map(drop));
+    let named: String = (0..300_000).map(|n| format!("(p o{n})")).collect();
+    let named = format!("(define (problem q) (:objects a) (:init) (:goal (or {named})))");
+    let known = Domain::parse("(define (domain d) (:predicates (p ?x)))").expect("a domain");
+    refused("300,000 names in a goal", || Problem::parse(&named, &known).map(drop));
+
+    // Few objects, but every pair of them is an action with many effects.
+    let predicates: String = (0..900).map(|n| format!("(e{n} ?x ?y)")).collect();
+    let effects: String = (0..900).map(|n| format!("(e{n} ?x ?y)")).collect();
+    let busy = format!(
+        "(define (domain d) (:predicates {predicates}) (:action a :parameters (?x ?y) :effect (and {effects})))"
+    );
+    let objects: String = (0..3000).map(|n| format!("o{n} ")).collect();
+    let crowd = format!("(define (problem q) (:objects {objects}) (:init) (:goal (e1 o1 o2)))");
+    let plain = format!("grammar :: \"\"\"{{\"intro\": [{{\"rhs\": \"x\"}}]}}\"\"\"; {act}");
+    refused("900 effects for 9 million pairs", || Game::from_texts(&busy, &plain, &crowd).map(drop));
+
+    // Commands whose texts look at every pair of facts.
+    let facts: String = (0..2000).map(|n| format!("(p o{n})")).collect();
+    let asked = "(define (domain d) (:predicates (p ?x) (q ?x)) (:action a :parameters (?z) :precondition (p ?z) :effect (q ?z)))";
+    let crowd = format!("(define (problem q) (:objects {objects}) (:init {facts}) (:goal (q o1)))");
+    let slow = "action a { template :: \"a {z.name}{'' | p(x:object) & p(y:object) & none(x:object)}\"; feedback :: \"a\"; }";
+    let slow = format!("grammar :: \"\"\"{{\"intro\": [{{\"rhs\": \"x\"}}]}}\"\"\"; {slow}");
+    refused("commands that compare all facts", || Game::from_texts(asked, &slow, &crowd).map(drop));
+}
