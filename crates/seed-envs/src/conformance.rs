@@ -71,7 +71,7 @@ pub enum Rule {
     UniqueIds,
     /// An unknown split and an unknown task are errors of their own kind.
     UnknownNames,
-    /// `step` before `reset` is [`EnvError::NotReset`].
+    /// `step` before `reset`, or after one that failed, is [`EnvError::NotReset`].
     StepBeforeReset,
     /// Task, seed and actions decide everything, whatever was played before.
     Determinism,
@@ -110,6 +110,9 @@ impl fmt::Display for Rule {
 fn broken<T>(rule: Rule, what: impl Into<String>) -> Result<T, Violation> {
     Err(Violation { rule, what: what.into() })
 }
+
+/// A name that no suite has.
+const NOWHERE: &str = "no such name \u{1}";
 
 /// Texts that a model may come up with.
 fn strange_texts() -> Vec<String> {
@@ -205,7 +208,6 @@ impl Checker<'_> {
     }
 
     fn unknown_names(&self) -> Result<(), Violation> {
-        const NOWHERE: &str = "no such name \u{1}";
         match self.suite.tasks(NOWHERE) {
             Err(EnvError::UnknownSplit { .. }) => {}
             other => return broken(Rule::UnknownNames, format!("an unknown split gave {other:?}")),
@@ -241,7 +243,23 @@ impl Checker<'_> {
         self.same(&record, &again, &format!("{place}, played after another task"))?;
 
         self.snapshot(task, &record, &place)?;
-        self.strange(task, &place)
+        self.strange(task, &place)?;
+        self.failed_reset(task, &place)
+    }
+
+    fn failed_reset(&mut self, task: &Task, place: &str) -> Result<(), Violation> {
+        let mut environment = self.suite.environment();
+        self.play(environment.as_mut(), task, Some(&[]))?;
+        let unknown = Task { id: NOWHERE.into(), ..task.clone() };
+        if environment.reset(&unknown, self.options.seed).is_ok() {
+            return broken(Rule::UnknownNames, format!("{place}: an unknown task was started"));
+        }
+        match environment.step("look") {
+            Err(EnvError::NotReset) => Ok(()),
+            other => {
+                broken(Rule::StepBeforeReset, format!("{place}, after a failed reset: it gave {other:?}"))
+            }
+        }
     }
 
     fn play(

@@ -94,7 +94,8 @@ pub trait Environment: Send {
     /// Starts an episode. `seed` drives whatever is random in the environment itself.
     ///
     /// # Errors
-    /// When the task is unknown or its data cannot be read.
+    /// When the task is unknown or its data cannot be read; there is no episode then, and `step` says
+    /// [`EnvError::NotReset`].
     fn reset(&mut self, task: &Task, seed: u64) -> Result<Observation, EnvError>;
 
     /// Carries out one action, exactly as the model said it (after projection).
@@ -102,7 +103,7 @@ pub trait Environment: Send {
     /// After the last step the state is frozen: further steps return that last step with reward 0.
     ///
     /// # Errors
-    /// [`EnvError::NotReset`] before the first `reset`. Never because of the action's text.
+    /// [`EnvError::NotReset`] before the first `reset` and after one that failed. Never because of the action's text.
     fn step(&mut self, action: &str) -> Result<Step, EnvError>;
 
     /// A copy of the running episode that goes its own way from here (branching, replay, search).

@@ -77,8 +77,8 @@ impl Runner {
         })
     }
 
-    /// Carries out one action in each of the named slots. A slot that is not running answers with its last step
-    /// again.
+    /// Carries out one action in each of the named slots. A slot whose episode is over answers with its last step
+    /// again; one that was never reset, or whose reset failed, with [`EnvError::NotReset`].
     ///
     /// # Panics
     /// When a slot does not exist or is named twice.

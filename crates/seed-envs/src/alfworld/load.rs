@@ -16,6 +16,8 @@ use std::sync::{Arc, Mutex, mpsc};
 const MAX_FILE: u64 = 16 << 20;
 /// Lines that wait between unpacking and parsing.
 const BATCH: usize = 64;
+/// Folders below a split down to its games, at most; the published layout has two.
+pub(super) const TRIAL_DEPTH: usize = 4;
 
 /// What the task's generator was asked for; the handcoded expert reads it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -129,19 +131,30 @@ fn json_error(path: &Path, place: &str, error: &serde_json::Error) -> EnvError {
     EnvError::Data { path: path.into(), place, found: error.to_string(), expected }
 }
 
-/// Reads a file of bounded size.
+/// Reads a regular file of bounded size.
 fn read(path: &Path) -> Result<String, EnvError> {
     let unreadable = |source| EnvError::Read { path: path.into(), source };
-    let length = std::fs::metadata(path).map_err(unreadable)?.len();
-    if length > MAX_FILE {
-        return Err(EnvError::Data {
-            path: path.into(),
-            place: String::new(),
-            found: format!("{length} bytes"),
-            expected: format!("at most {MAX_FILE}"),
-        });
+    let wrong = |place: String, found: String, expected: &str| EnvError::Data {
+        path: path.into(),
+        place,
+        found,
+        expected: expected.into(),
+    };
+    // Asked before it is opened: opening a pipe waits for its writer.
+    let metadata = std::fs::metadata(path).map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(wrong(String::new(), "a folder or a device".into(), "a file"));
     }
-    std::fs::read_to_string(path).map_err(unreadable)
+    if metadata.len() > MAX_FILE {
+        return Err(wrong(String::new(), format!("{} bytes", metadata.len()), "at most 16 MiB"));
+    }
+    let bytes = std::fs::read(path).map_err(unreadable)?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let before = &error.as_bytes()[..at];
+        let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+        wrong(format!(":{line}"), format!("byte {:#04x} at offset {at}", error.as_bytes()[at]), "UTF-8")
+    })
 }
 
 #[derive(Deserialize)]
@@ -218,7 +231,14 @@ fn game_folder(folder: &Path, path: &Path, mut task: Task, pool: &LogicPool, any
 }
 
 /// The trials below a split's folder: those with a game file, without movable receptacles and sliced objects.
-fn trials(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), EnvError> {
+///
+/// A folder below it that cannot be read is noted, like a broken game; the rest is still found.
+fn trials(
+    folder: &Path,
+    depth: usize,
+    found: &mut Vec<PathBuf>,
+    broken: &mut Vec<EnvError>,
+) -> Result<(), EnvError> {
     let unreadable = |source| EnvError::Read { path: folder.into(), source };
     for entry in std::fs::read_dir(folder).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
@@ -226,19 +246,32 @@ fn trials(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), E
         let name = name.to_string_lossy();
         if name == "game.tw-pddl" {
             found.push(folder.into());
-        } else if depth > 0 && entry.path().is_dir() && !name.contains("movable") && !name.contains("Sliced")
+        } else if depth > 0
+            && entry.path().is_dir()
+            && !name.contains("movable")
+            && !name.contains("Sliced")
+            && let Err(error) = trials(&entry.path(), depth - 1, found, broken)
         {
-            trials(&entry.path(), depth - 1, found)?;
+            broken.push(error);
         }
     }
     Ok(())
 }
 
+/// Whether a split's folder holds a game at all; stops at the first.
+pub(super) fn has_games(folder: &Path, depth: usize) -> bool {
+    folder.join("game.tw-pddl").is_file()
+        || depth > 0
+            && std::fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| {
+                entry.file_type().is_ok_and(|kind| !kind.is_file()) && has_games(&entry.path(), depth - 1)
+            })
+}
+
 /// Reads a split of the folder layout: `<split>/<task>/<trial>/game.tw-pddl`.
 pub(super) fn folder_split(root: &Path, split: &str, pool: &LogicPool) -> Result<Found, EnvError> {
     let folder = root.join(split);
-    let mut folders = Vec::new();
-    trials(&folder, 4, &mut folders)?;
+    let (mut folders, mut found) = (Vec::new(), Found::default());
+    trials(&folder, TRIAL_DEPTH, &mut folders, &mut found.broken)?;
     folders.sort();
     let outcomes: Vec<Outcome> = folders
         .par_iter()
@@ -249,7 +282,6 @@ pub(super) fn folder_split(root: &Path, split: &str, pool: &LogicPool) -> Result
             game_folder(trial, &trial.join("game.tw-pddl"), task, pool, false)
         })
         .collect();
-    let mut found = Found::default();
     outcomes.into_iter().for_each(|outcome| found.add(outcome));
     Ok(found)
 }

@@ -3,11 +3,12 @@
 use super::error::GameError;
 use super::game::Game;
 use super::load::{
-    CompactLogic, Entry, Found, LogicPool, TaskParameters, compact_split, folder_split, game_file, located,
+    CompactLogic, Entry, Found, LogicPool, TRIAL_DEPTH, TaskParameters, compact_split, folder_split,
+    game_file, has_games, located,
 };
 use super::state::GameState;
 use crate::environment::{EnvError, Environment, Observation, Step, StepInfo, Suite, Task};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -24,7 +25,7 @@ pub struct AlfWorldOptions {
     /// The reward of the winning step; every other step has 0. The trainer of the reference uses 10; 1 is the
     /// environment's own score, which [`StepInfo::score`] always holds.
     pub win_reward: f64,
-    /// Task types to keep, e.g. `pick_and_place_simple`; empty keeps all.
+    /// Task types to keep, e.g. `pick_and_place_simple`; empty keeps all. A split with none of them is an error.
     pub task_types: Vec<String>,
     /// The form of games whose domain and grammar lie apart (the compact layout): a folder of `logic/`.
     pub form: String,
@@ -138,10 +139,14 @@ impl AlfWorld {
                 let is_split = |name: &String| SPLITS.contains(&name.as_str()) && folder.join(name).is_dir();
                 listing(folder).into_iter().filter(is_split).collect()
             };
-            // The newest release that has splits; else the folder itself.
+            // The newest release that has games; else the folder itself. Other data may lie beside it: ALFRED's
+            // `json_feat_2.1.0` has the same splits, without games.
             let releases = listing(root).into_iter().rev().filter(|name| name.starts_with("json_"));
-            let mut bases = releases.map(|name| root.join(name)).filter(|base| !splits_in(base).is_empty());
-            let base = bases.next().unwrap_or_else(|| root.to_path_buf());
+            let bases: Vec<PathBuf> = releases.map(|name| root.join(name)).collect();
+            let playable = |base: &&PathBuf| {
+                splits_in(base).iter().any(|split| has_games(&base.join(split), TRIAL_DEPTH))
+            };
+            let base = bases.iter().find(playable).cloned().unwrap_or_else(|| root.to_path_buf());
             let splits = splits_in(&base);
             (Layout::Folders(base.clone()), splits)
         } else {
@@ -231,6 +236,14 @@ fn compile(entry: &Entry, shuffle: Option<u64>) -> Result<Arc<Game>, GameError> 
         .map(Arc::new)
 }
 
+/// An error with what the system said, for reports that keep only text.
+fn with_cause(error: &EnvError) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
 impl Split {
     fn new(found: Found, options: &AlfWorldOptions) -> Self {
         let wanted =
@@ -240,7 +253,7 @@ impl Split {
             games: entries.len(),
             unsolvable: found.unsolvable,
             other_types: others.len(),
-            broken: found.broken.iter().map(ToString::to_string).collect(),
+            broken: found.broken.iter().map(with_cause).collect(),
         };
         Self {
             tasks: entries.iter().map(|entry| entry.task.clone()).collect(),
@@ -276,7 +289,18 @@ impl Inner {
                 compact_split(&path, name, &logic, &self.pool)?
             }
         };
+        let kinds: BTreeSet<String> = found.entries.iter().map(|entry| entry.task.kind.clone()).collect();
         let split = Arc::new(Split::new(found, &self.options));
+        // A misspelt type must not look like a split without games.
+        if split.games.is_empty() && split.report.other_types > 0 {
+            let (Layout::Folders(root) | Layout::Compact(root)) = &self.layout;
+            return Err(EnvError::Data {
+                path: root.clone(),
+                place: format!(" split `{name}`"),
+                found: format!("no game of the types {}", self.options.task_types.join(", ")),
+                expected: format!("some of {}", Vec::from_iter(kinds).join(", ")),
+            });
+        }
         loaded.insert(name.into(), split.clone());
         Ok(split)
     }
@@ -341,6 +365,8 @@ struct Episode {
 
 impl Environment for AlfWorldEnvironment {
     fn reset(&mut self, task: &Task, seed: u64) -> Result<Observation, EnvError> {
+        // A failed reset must not leave the episode before it to be played on.
+        self.episode = None;
         let game = if self.inner.options.domain_randomization {
             self.inner.shuffled_game(task, seed)?
         } else {

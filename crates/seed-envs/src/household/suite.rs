@@ -161,6 +161,7 @@ struct Episode {
 
 impl Environment for HouseholdEnvironment {
     fn reset(&mut self, task: &Task, _seed: u64) -> Result<Observation, EnvError> {
+        self.episode = None;
         let game = self.suite.game(task)?;
         // Our own files: an error here is a fault of the generator, and says in which game.
         let compiled = self.suite.compile(&game).map_err(|error| EnvError::Data {

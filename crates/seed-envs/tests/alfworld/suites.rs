@@ -153,6 +153,19 @@ fn broken_files_are_named_and_the_rest_loads() {
         text.replace("\"solvable\": true", "\"solvable\": false")
     });
     copy("pick_heat-ASliced-None-B-1", "sliced", &|_| String::new());
+    copy("pick_heat-Z-None-B-1", "bytes", &|text| text);
+    copy("pick_heat-Z-None-B-1", "bare", &|text| text);
+    copy("pick_heat-Z-None-B-1", "empty", &|_| String::new());
+    copy("pick_heat-Z-None-B-1", "nested", &|_| "[".repeat(1 << 20));
+    copy("pick_heat-Z-None-B-1", "types", &|_| {
+        r#"{"pddl_domain": 1, "grammar": [], "pddl_problem": null}"#.to_owned()
+    });
+    let bad = root.path().join("json_2.1.1/valid_seen/pick_heat-Z-None-B-1");
+    std::fs::write(bad.join("bytes/game.tw-pddl"), b"{\n\"grammar\": \"\xff\"}").expect("a file");
+    std::fs::remove_file(bad.join("bare/traj_data.json")).expect("a file");
+    std::fs::create_dir_all(bad.join("folder/game.tw-pddl")).expect("a folder");
+    // ALFRED's own data has the same splits and a later name, but no games.
+    std::fs::create_dir_all(root.path().join("json_feat_2.1.0/train/pick-1/trial_1")).expect("a folder");
     let suite = AlfWorld::open(root.path(), AlfWorldOptions::default()).expect("data");
     assert_eq!(suite.splits(), ["valid_seen"]);
     let tasks = suite.tasks("valid_seen").expect("tasks");
@@ -161,10 +174,35 @@ fn broken_files_are_named_and_the_rest_loads() {
         ["valid_seen/pick_heat-A-None-B-1/good"]
     );
     let report = suite.report("valid_seen").expect("a report");
-    assert_eq!((report.games, report.broken.len()), (1, 2));
+    assert_eq!((report.games, report.unsolvable, report.broken.len()), (1, 1, 8), "{:?}", report.broken);
+    for (number, expected) in [
+        "bare/traj_data.json: cannot read: ",
+        "bytes/game.tw-pddl:2: found byte 0xff at offset 14, expected UTF-8",
+        "empty/game.tw-pddl:1:0",
+        "folder/game.tw-pddl: found a folder",
+        "nested/game.tw-pddl:1:",
+        "types/game.tw-pddl:1:",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let message = &report.broken[number + 2];
+        assert!(message.contains(expected), "{expected}: {message}");
+    }
     assert!(report.broken[0].contains("predicate/game.tw-pddl pddl_problem line "), "{}", report.broken[0]);
     assert!(report.broken[0].contains("`flies`"), "{}", report.broken[0]);
     assert!(report.broken[1].contains("truncated/game.tw-pddl:"), "{}", report.broken[1]);
+}
+
+#[test]
+fn wrong_names_say_what_there_is() {
+    let options =
+        AlfWorldOptions { task_types: vec!["pick_and_plaice".into()], ..AlfWorldOptions::default() };
+    let suite = AlfWorld::open(data().join("games/2.1.2"), options).expect("games");
+    let error = suite.tasks("train").expect_err("no such type").to_string();
+    assert!(error.contains("pick_and_plaice") && error.contains("pick_and_place_simple"), "{error}");
+    let error = folders().tasks("tests").expect_err("no such split").to_string();
+    assert!(error.contains("`tests`") && error.contains("valid_seen"), "{error}");
 }
 
 #[test]
