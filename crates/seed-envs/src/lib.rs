@@ -4,6 +4,12 @@
 //! |---|---|
 //! | [`environment`] | the [`Environment`] trait, tasks, observations, steps, suites |
 //! | [`trajectory`] | the finished episode at the level of text |
+//! | [`alfworld`] | ALFWorld's games, equal to the official environment byte for byte |
+//! | [`household`] | the embedded household world: games from seeds, no data needed |
+//! | [`projection`] | from what a model wrote to the action that is carried out |
+//! | [`runner`] | many environments stepped in parallel |
+//! | [`conformance`] | what every environment must keep, as checks to run on yours |
+//! | [`pyrandom`] | the random numbers of CPython and NumPy |
 //!
 //! No burn, no model types, no training types: this crate builds alone in seconds.
 
