@@ -7,4 +7,5 @@ mod row;
 mod sampler;
 mod scripted;
 mod shared;
+mod suites;
 mod worlds;

@@ -7,7 +7,7 @@ use seed_model::{ChatTemplate, RenderOptions, Tokenizer};
 use seed_rollout::collect::{CollectOptions, Collector, GroupPlan};
 use seed_rollout::dialogue::Dialogue;
 use seed_rollout::history::History;
-use seed_rollout::suites::SuiteConfig;
+use seed_rollout::suites::{AlfWorldConfig, SuiteConfig};
 use seed_rollout::template::{PromptTemplate, StepContext};
 
 pub(crate) struct World {
@@ -66,6 +66,13 @@ pub(crate) fn household() -> World {
     )
 }
 
-pub(crate) fn all() -> Vec<World> {
-    vec![household()]
+/// The real games of the shared data.
+pub(crate) fn alfworld() -> World {
+    let data = Some(shared("data/alfworld"));
+    let config = SuiteConfig::AlfWorld(AlfWorldConfig { data, ..AlfWorldConfig::default() });
+    World::new(config, "valid_seen", 3, &["look"])
+}
+
+pub(crate) fn all() -> [World; 2] {
+    [household(), alfworld()]
 }
