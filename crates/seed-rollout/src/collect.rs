@@ -13,6 +13,7 @@ use crate::source::{Completion, Request, SessionId, SourceError, SourceStats, To
 use seed_envs::projection::Projection;
 use seed_envs::{EnvError, Suite, Task};
 use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::thread;
@@ -221,7 +222,7 @@ impl Collector<'_> {
                 sources.iter_mut().map(|source| scope.spawn(|| hall.serve(source))).collect();
             workers
                 .into_iter()
-                .map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic)))
                 .collect()
         });
 
@@ -320,7 +321,17 @@ impl Hall<'_> {
                 scope.spawn(move || {
                     // the lock is held while waiting, not while working
                     while let Some(job) = { inbox.lock().ok().and_then(|inbox| inbox.recv().ok()) } {
-                        if outbox.send(play(stage, job)).is_err() {
+                        let played = catch_unwind(AssertUnwindSafe(|| play(stage, job)));
+                        let (result, panic) = match played {
+                            Ok(result) => (result, None),
+                            // the driver must not wait for an answer that never comes
+                            Err(panic) => (Err(CollectError::Interrupted), Some(panic)),
+                        };
+                        let heard = outbox.send(result).is_ok();
+                        if let Some(panic) = panic {
+                            resume_unwind(panic);
+                        }
+                        if !heard {
                             return;
                         }
                     }

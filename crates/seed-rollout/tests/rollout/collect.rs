@@ -3,6 +3,7 @@
 use crate::scripted::Scripted;
 use crate::worlds::{self, World};
 use seed_envs::projection::Projection;
+use seed_envs::{EnvError, Environment, Suite, Task};
 use seed_model::Message;
 use seed_rollout::collect::{CollectError, CollectOptions, Collection, Collector, Ending};
 use seed_rollout::dialogue::PromptOverflow;
@@ -10,7 +11,7 @@ use seed_rollout::record::{Header, Reader, Writer};
 use seed_rollout::replay::{self, ReplayError, ReplayOptions};
 use seed_rollout::row::{Finish, Layout};
 use seed_rollout::sampler::{Purpose, Sampling};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 fn options(layout: Layout) -> CollectOptions {
     CollectOptions {
@@ -33,7 +34,9 @@ fn wanderer(world: &World) -> impl Fn(&str, u64) -> String + Send + Sync + use<>
     let bare = world.projection == Projection::Command;
     move |context: &str, random: u64| {
         let now = context.rsplit("<|im_start|>user\n").next().unwrap();
-        let listed: Vec<&str> = now.split('\'').skip(1).step_by(2).collect();
+        // prose may hold an apostrophe; a command is short and stands on one line
+        let is_command = |text: &&str| !text.is_empty() && text.len() < 60 && !text.contains('\n');
+        let listed: Vec<&str> = now.split('\'').filter(is_command).collect();
         let commands = if listed.is_empty() { guesses } else { &listed };
         let action = commands[random as usize % commands.len()];
         let thought = "hm ".repeat(random as usize % 5);
@@ -317,4 +320,38 @@ fn wrong_options_and_failing_environments_are_told() {
             .collect(&mut sources, &world.plan[..1], &|_| ())
             .is_ok()
     );
+}
+
+/// A fault in an environment must surface, not leave the others waiting for it.
+#[test]
+fn a_panic_in_an_environment_ends_the_collection() {
+    struct Faulty(Box<dyn Suite>);
+    impl Suite for Faulty {
+        fn name(&self) -> &str {
+            self.0.name()
+        }
+        fn splits(&self) -> Vec<String> {
+            self.0.splits()
+        }
+        fn tasks(&self, split: &str) -> Result<Arc<[Task]>, EnvError> {
+            self.0.tasks(split)
+        }
+        fn environment(&self) -> Box<dyn Environment> {
+            panic!("a fault in an environment")
+        }
+        fn task_description(&self, task: &Task) -> Option<String> {
+            self.0.task_description(task)
+        }
+    }
+    let world = worlds::household();
+    let suite = Faulty(worlds::household().suite);
+    let script = wanderer(&world);
+    let options = options(Layout::Step);
+    let played = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let mut sources: Vec<_> =
+            (0..2).map(|_| Scripted::new(&world.dialogue.tokenizer, 2, &script)).collect();
+        let collector = Collector { suite: &suite, ..world.collector(&options) };
+        collector.collect(&mut sources, &world.plan, &|_| ()).map(|_| ())
+    }));
+    assert!(played.is_err(), "{played:?}");
 }
