@@ -7,7 +7,7 @@ mod fetch;
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use xshell::{Shell, cmd};
 
 #[derive(Parser)]
@@ -85,7 +85,10 @@ fn run(cli: Cli) -> Result<()> {
 
 /// The workspace root: the parent of this package's folder.
 fn project_root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_path_buf()
+    // The running cargo's word first: the binary may come from a target folder that several clones share.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    package.parent().expect("xtask lies in the workspace").to_path_buf()
 }
 
 /// Where fetched artefacts are kept: `SEED_ARTEFACTS`, else `target/artefacts` of this workspace.
