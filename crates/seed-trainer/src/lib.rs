@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`config`] | every key, layers with the origin of every value, presets, checks |
 //! | [`observer`] | what a watcher is told |
-//! | [`reference`] | pages made from the code |
+//! | [`mod@reference`] | pages made from the code |
 //! | [`run_folder`] | what a run leaves behind, written so that a kill at any moment leaves it whole |
 //! | [`mesh`] | work over N workers, results in a fixed order |
 //! | [`metrics`] | named numbers, `metrics.jsonl`, TensorBoard event files |
