@@ -11,14 +11,18 @@ fn seed(arguments: &[&str]) -> Output {
     command.args(arguments).output().expect("the binary runs")
 }
 
+/// What stands on stderr below a heading: `expect!` takes the common indentation away, and the heading has none.
+fn report(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    text.lines().fold("stderr".to_owned(), |report, line| report + "\n" + line.trim_end())
+}
+
 #[track_caller]
 fn fails(arguments: &[&str], code: i32, stderr: Expect) {
     let output = seed(arguments);
     assert_eq!(output.status.code(), Some(code));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "");
-    let text = String::from_utf8_lossy(&output.stderr);
-    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
-    stderr.assert_eq(&lines.join("\n"));
+    stderr.assert_eq(&report(&output));
 }
 
 #[test]
@@ -29,9 +33,8 @@ fn an_unknown_key_shows_the_line_and_the_neighbour() {
     let output =
         command.current_dir(dir.path()).args(["config", "show", "--config", "alf.toml"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let text = String::from_utf8_lossy(&output.stderr);
-    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     expect![[r#"
+        stderr
           × unknown key `opd.bta` (alf.toml:3)
            ╭─[alf.toml:3:1]
          2 │ [opd]
@@ -40,7 +43,7 @@ fn an_unknown_key_shows_the_line_and_the_neighbour() {
            ·    ╰── here
            ╰────
           help: did you mean `opd.beta`? `seed config keys opd` lists them"#]]
-    .assert_eq(&lines.join("\n"));
+    .assert_eq(&report(&output));
 }
 
 #[test]
@@ -49,6 +52,7 @@ fn a_set_with_an_unknown_value() {
         &["config", "show", "--set", "opd.gate=wide"],
         2,
         expect![[r#"
+            stderr
               × `opd.gate` is "wide", expected "sigmoid_gap" | "constant" | "entropy" | "soft_or" | "hard" (`--set`
               │ number 1)
               help: `seed config keys opd.gate` says what it means"#]],
@@ -60,7 +64,7 @@ fn a_folder_that_is_no_run() {
     fails(
         &["report", "/nonexistent"],
         1,
-        expect!["  × /nonexistent: not a run folder, it has no `config.toml`"],
+        expect!["stderr\n  × /nonexistent: not a run folder, it has no `config.toml`"],
     );
 }
 
