@@ -26,6 +26,13 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Make the quick start's base checkpoint anew, in data/tiny/base: seeded, the same bytes on the same machine
+    #[command(disable_help_flag = true)]
+    Pretrain {
+        /// Passed on to `seed pretrain`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Run everything CI runs: format, lints, docs, crate edges, all tests and doctests
     Test,
     /// Compile and lint without running tests
@@ -70,7 +77,13 @@ fn run(cli: Cli) -> Result<()> {
     match cli.task {
         // The trainer is the product; this only builds it optimised and passes everything on.
         Task::Train { args } => {
+            // The run's manifest names the commit; outside of a checkout it says that it is not known.
+            let commit = cmd!(sh, "git rev-parse HEAD").quiet().ignore_stderr().read().unwrap_or_default();
+            let _commit = (!commit.is_empty()).then(|| sh.push_env("SEED_COMMIT", commit));
             Ok(cmd!(sh, "cargo run --release --package seed-cli --bin seed -- train {args...}").run()?)
+        }
+        Task::Pretrain { args } => {
+            Ok(cmd!(sh, "cargo run --release --package seed-cli --bin seed -- pretrain {args...}").run()?)
         }
         Task::Test => test(&sh),
         Task::Check { gpu } => check(&sh, gpu),

@@ -20,7 +20,11 @@ pub(crate) struct Selection {
 impl Selection {
     /// Files, then environment variables, then `--set`.
     pub(crate) fn layers(&self) -> Result<Layers, ConfigError> {
-        let mut layers = Layers::new();
+        self.over(Layers::new())
+    }
+
+    /// The same on top of other layers.
+    pub(crate) fn over(&self, mut layers: Layers) -> Result<Layers, ConfigError> {
         for path in &self.config {
             layers = layers.file(path)?;
         }

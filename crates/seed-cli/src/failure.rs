@@ -17,6 +17,11 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// Wrong input that no library has an error for.
+    pub(crate) fn usage(message: String) -> Self {
+        Self { error: message.into(), hint: None, place: None, usage: true }
+    }
+
     /// Shows the failure on stderr. Exit code 2 for wrong input of the user, 1 for anything that failed later.
     pub(crate) fn print(self) -> ExitCode {
         let code = if self.usage { ExitCode::from(2) } else { ExitCode::FAILURE };
@@ -73,4 +78,15 @@ macro_rules! plain {
         fn from(error: $ty) -> Self { Self { error: Box::new(error), hint: None, place: None, usage: false } }
     })* };
 }
-plain!(crate::play::PlayError, seed_trainer::run_folder::StorageError, std::io::Error);
+plain!(
+    crate::play::PlayError,
+    seed_rollout::collect::CollectError,
+    seed_rollout::dialogue::DialogueError,
+    seed_rollout::record::RecordError,
+    seed_rollout::replay::ReplayError,
+    seed_trainer::pretrain::PretrainError,
+    seed_trainer::run_folder::StorageError,
+    seed_trainer::train::TrainError,
+    seed_trainer::world::WorldError,
+    std::io::Error,
+);

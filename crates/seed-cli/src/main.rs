@@ -5,9 +5,16 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod eval;
 mod failure;
 mod play;
+mod pretrain;
+mod progress;
+mod replay;
 mod report;
+mod rollout;
+mod sft;
+mod train;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -21,6 +28,19 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Train: stage 1, stage 2, evaluation, report. Without a configuration: the quick start
+    Train(train::Arguments),
+    /// Stage 1 alone: roll-outs, annotation, fine-tuning on hindsight skills
+    Sft(sft::Arguments),
+    /// Evaluate a model on the configured panels
+    Eval(eval::Arguments),
+    /// Record episodes of a model
+    Rollout(rollout::Arguments),
+    /// Print a recorded episode token by token
+    Replay(replay::Arguments),
+    /// Make the quick start's base checkpoint anew
+    #[command(hide = true)]
+    Pretrain(pretrain::Arguments),
     /// Look at configurations: resolved values and their origins, keys, presets
     Config(config::Arguments),
     /// Play an environment in the terminal, by hand or by its expert
@@ -31,6 +51,12 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Train(arguments) => train::run(&arguments),
+        Command::Sft(arguments) => sft::run(&arguments),
+        Command::Eval(arguments) => eval::run(&arguments),
+        Command::Rollout(arguments) => rollout::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
+        Command::Pretrain(arguments) => pretrain::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Play(arguments) => play::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),

@@ -227,15 +227,23 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Makes the folder of a new run and writes its configuration.
+    /// Makes the folder of a new run and writes its configuration. A name that was not given gets a number when it is
+    /// taken: `household-seed-seed0-2`.
     ///
     /// # Errors
-    /// [`StorageError::Exists`] when a run is there already.
+    /// [`StorageError::Exists`] when a run of a given name is there already.
     pub fn create(resolved: &Resolved) -> Result<Self, StorageError> {
         let config = resolved.config();
-        let path = Path::new(&config.run.runs_dir).join(config.run_name());
-        if path.join("config.toml").exists() {
-            return Err(StorageError::Exists { path });
+        let runs = Path::new(&config.run.runs_dir);
+        let mut path = runs.join(config.run_name());
+        for number in 2.. {
+            if !path.join("config.toml").exists() {
+                break;
+            }
+            if !config.run.name.is_empty() {
+                return Err(StorageError::Exists { path });
+            }
+            path = runs.join(format!("{}-{number}", config.run_name()));
         }
         for folder in ["rollouts", "skills", "checkpoints"] {
             let folder = path.join(folder);

@@ -29,8 +29,13 @@ impl Source {
             let path = run.join(name);
             fs::read_to_string(&path).map_err(|e| StorageError::read(&path, e))
         };
-        let metrics = run.join("metrics.jsonl");
-        let records = if metrics.is_file() { read_jsonl(&metrics)? } else { vec![] };
+        let lines = |name: &str| {
+            let path = run.join(name);
+            if path.is_file() { read_jsonl(&path) } else { Ok(vec![]) }
+        };
+        // Stage 1 counts its own steps; its numbers have names of their own.
+        let mut series = series(&lines("metrics.jsonl")?);
+        series.extend(self::series(&lines("sft/metrics.jsonl")?));
         let skills = step_files(&run.join("skills"), ".jsonl")
             .into_iter()
             .map(|(step, text)| {
@@ -44,7 +49,7 @@ impl Source {
             name: folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned(),
             config: text("config.toml")?,
             manifest: text("manifest.json").unwrap_or_default(),
-            series: series(&records),
+            series,
             skills,
             tokens,
         })

@@ -78,7 +78,8 @@ pub(super) fn overrides(preset: Preset, env: EnvName) -> Vec<Override> {
 /// What the reference's launch files set for an environment.
 fn environment(env: EnvName) -> Vec<Override> {
     match env {
-        EnvName::Household => vec![],
+        // Its prompts are bare and its responses are commands: there is nothing to think in.
+        EnvName::Household => vec![set("rollout.require_think", false)],
         EnvName::Alfworld => {
             vec![("eval.splits", Value::Array(vec!["valid_unseen".into(), "valid_seen".into()]))]
         }

@@ -515,6 +515,9 @@ section! {
         max_tokens: usize = 8192,
         /// What happens to a longer record.
         over_long: OverLong = OverLong::Error,
+        /// The policy's own episodes mixed in, per record: 1 is as many as there are records. They hold small models
+        /// where they are while they learn to write skills.
+        rehearsal: f64 = 0.0,
         /// Share of the records kept for validation.
         validation_share: f64 = 0.1,
         /// How records are split.

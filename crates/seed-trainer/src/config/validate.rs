@@ -106,6 +106,7 @@ fn problems(c: &Config) -> Vec<Problem> {
         ("optim.weight_decay", c.optim.weight_decay),
         ("optim.max_grad_norm", c.optim.max_grad_norm),
         ("sft.lr", c.sft.lr),
+        ("sft.rehearsal", c.sft.rehearsal),
         ("sft.weight_decay", c.sft.weight_decay),
         ("sft.max_grad_norm", c.sft.max_grad_norm),
     ] {

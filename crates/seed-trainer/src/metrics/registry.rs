@@ -55,7 +55,7 @@ pub const METRICS: &[Metric] = &[
     m("skill/grounding", "share of named objects and actions of a skill that occur in its episode", "near 1"),
     m(
         "skill/lift_real",
-        "mean teacher gap of the successes' tokens with the episode's own skill, nats",
+        "mean teacher gap with the episode's own skill, nats, over up to 16 episodes",
         "> lift_shuffled",
     ),
     m("skill/lift_shuffled", "the same with another episode's skill", ""),

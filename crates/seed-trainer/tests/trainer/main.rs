@@ -2,3 +2,5 @@
 
 mod config;
 mod files;
+mod policy;
+mod training;

@@ -1,0 +1,163 @@
+//! The recipe of the quick start's base checkpoint: `cargo xtask pretrain`.
+//!
+//! Demonstrations of the household world by a player with bad habits, half of them with a lesson of an earlier episode
+//! in the prompt that takes habits away. So the checkpoint plays badly, and better when a true lesson stands in its
+//! prompt. Nothing here teaches it to write lessons: that is stage 1.
+
+use crate::checkpoint::{Companions, SaveError, save_model};
+use crate::config::{ConfigError, Layers, ScheduleKind};
+use crate::learner::Learner;
+use crate::mesh::Mesh;
+use crate::observer::{Event, Observer};
+use crate::schedule::Schedule;
+use crate::sft::fit::{FitError, FitOptions, fit, loss_of};
+use crate::sft::transcript::transcript;
+use crate::world::{World, WorldError};
+use seed_analyzer::OutcomeLabel;
+use seed_analyzer::annotator::scripted::ScriptedAnnotator;
+use seed_envs::EnvError;
+use seed_envs::household::demonstration::{Demonstrator, Habits};
+use seed_envs::household::{Household, HouseholdOptions};
+use seed_model::device::DeviceError;
+use seed_model::{CausalLm, ModelConfig};
+use seed_rollout::dialogue::DialogueError;
+use std::path::Path;
+use std::time::Instant;
+
+/// Seed of weights, demonstrations and order.
+const SEED: u64 = 2026;
+/// Demonstrations, every second one with a lesson.
+const DEMONSTRATIONS: u64 = 6000;
+/// Demonstrations that only measure.
+const HELD_OUT: u64 = 100;
+/// Demonstrations of one step.
+const BATCH: usize = 32;
+/// Peak learning rate.
+const LR: f64 = 3e-3;
+
+/// Why the checkpoint cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PretrainError {
+    /// The built-in configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Tokenizer or templates.
+    #[error(transparent)]
+    World(#[from] WorldError),
+    /// A demonstration.
+    #[error(transparent)]
+    Environment(#[from] EnvError),
+    /// A demonstration as tokens.
+    #[error(transparent)]
+    Dialogue(#[from] DialogueError),
+    /// The device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The policy's shape.
+    #[error(transparent)]
+    Model(#[from] seed_model::ConfigError),
+    /// Training.
+    #[error(transparent)]
+    Fit(#[from] FitError),
+    /// Scoring of held-out demonstrations.
+    #[error(transparent)]
+    Score(#[from] seed_model::ScoreError),
+    /// Writing.
+    #[error(transparent)]
+    Save(#[from] SaveError),
+}
+
+/// Trains on `demonstrations` (0: as many as the committed checkpoint) with the tokenizer of `tokenizer` and writes the
+/// folder `to`.
+///
+/// # Errors
+/// [`PretrainError`].
+pub fn pretrain(
+    tokenizer: &Path,
+    to: &Path,
+    demonstrations: u64,
+    observer: &dyn Observer,
+) -> Result<(), PretrainError> {
+    let demonstrations = if demonstrations == 0 { DEMONSTRATIONS } else { demonstrations };
+    let config = Layers::new().set(["rollout.layout=transcript"])?.resolve()?;
+    let world = World::open(config.config(), tokenizer)?;
+    let dialogue = &world.dialogue;
+    let note = |text: String| observer.event(Event::Note(&text));
+
+    let demonstrator = Demonstrator::new(Household::new(HouseholdOptions::default()), Habits::BASE, SEED);
+    let mut won = [0u64; 2];
+    let mut lessons = Vec::new();
+    for index in 0..demonstrations + HELD_OUT {
+        let demonstration =
+            if index % 2 == 0 { demonstrator.plain(index / 2)? } else { demonstrator.guided(index / 2)? };
+        won[index as usize % 2] += u64::from(demonstration.trajectory.outcome.won);
+        // The same words that stage 1 teaches the policy to write.
+        let lesson = demonstration.guidance.as_ref().and_then(|guidance| {
+            ScriptedAnnotator::skill(&guidance.source, OutcomeLabel::of(&guidance.source))
+        });
+        let block = lesson.map(|skill| world.skill_block(&skill.episode_skill));
+        lessons.push(transcript(dialogue, &demonstration.trajectory, block.as_deref())?);
+    }
+    let held_out = lessons.split_off(demonstrations as usize);
+    let tokens: usize = lessons.iter().map(|lesson| lesson.row().tokens()).sum();
+    let share = |won: u64| 200.0 * won as f64 / (demonstrations + HELD_OUT) as f64;
+    note(format!(
+        "{demonstrations} demonstrations, {tokens} tokens; won {:.0} % without a lesson, {:.0} % with one",
+        share(won[0]),
+        share(won[1]),
+    ));
+
+    let device = seed_model::device::select("cpu")?;
+    let shape = shape(dialogue.tokenizer.vocab_size(), dialogue.tokenizer.end_ids());
+    let model = CausalLm::init(&ModelConfig::from_json(shape)?, SEED, &device.autodiff());
+    let mut learner = Learner::new(model, Default::default());
+    let mesh = Mesh::new(0);
+    let steps = FitOptions::steps(lessons.len(), BATCH, 1);
+    let options = FitOptions {
+        epochs: 1,
+        batch: BATCH,
+        micro_tokens: 2048,
+        schedule: Schedule::new(ScheduleKind::Cosine, LR, 0.05, steps),
+        max_grad_norm: 1.0,
+        seed: SEED,
+    };
+    let started = Instant::now();
+    fit(&mut learner, &mesh, &lessons, &options, |step, _, record| {
+        if step.is_multiple_of(20) || step == steps {
+            let (loss, seconds) =
+                (record.get("sft/loss").unwrap_or(f64::NAN), started.elapsed().as_secs_f64());
+            note(format!("step {step}/{steps}  loss {loss:.3}  {seconds:.0} s"));
+        }
+    })?;
+    note(format!("held-out loss {:.3}", loss_of(&learner, &mesh, &held_out, 8192)?));
+    let companions =
+        Companions { tokenizer: &dialogue.tokenizer, chat: &dialogue.chat, generation_config: None };
+    Ok(save_model(to, &learner.snapshot(), companions)?)
+}
+
+/// Qwen3 at about a million parameters.
+fn shape(vocabulary: usize, end_ids: &[u32]) -> serde_json::Value {
+    serde_json::json!({
+        "architectures": ["Qwen3ForCausalLM"],
+        "model_type": "qwen3",
+        "vocab_size": vocabulary,
+        "hidden_size": 128,
+        "intermediate_size": 384,
+        "num_hidden_layers": 5,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 32,
+        "hidden_act": "silu",
+        "max_position_embeddings": 4096,
+        "initializer_range": 0.02,
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 10000.0,
+        "tie_word_embeddings": true,
+        "attention_bias": false,
+        "attention_dropout": 0.0,
+        "use_sliding_window": false,
+        "eos_token_id": end_ids.first(),
+        "torch_dtype": "float32",
+    })
+}

@@ -1,0 +1,179 @@
+//! Where episodes are played: environment, projection, prompts, tokens.
+
+use crate::config::{Config, EnvName, Layout, Overflow, Truncation};
+use seed_analyzer::{SkillBlock, SkillKind};
+use seed_envs::projection::{Projection, UnknownProjection};
+use seed_envs::{Suite, Trajectory};
+use seed_model::{
+    ChatTemplate, RenderOptions, TemplateError as ChatTemplateError, Tokenizer, TokenizerError,
+};
+use seed_rollout::collect::CollectOptions;
+use seed_rollout::dialogue::{Dialogue, DialogueError, PromptOverflow};
+use seed_rollout::row;
+use seed_rollout::sampler::{Purpose, Sampling};
+use seed_rollout::suites::{AlfWorldConfig, HouseholdConfig, SuiteConfig, SuiteError};
+use seed_rollout::template::{PromptTemplate, TemplateError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Why a world cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorldError {
+    /// The environment or its data.
+    #[error(transparent)]
+    Suite(#[from] SuiteError),
+    /// The prompt templates.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    /// No rule takes actions from responses for this environment.
+    #[error(transparent)]
+    Projection(#[from] UnknownProjection),
+    /// The tokenizer.
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
+    /// The chat template.
+    #[error(transparent)]
+    Chat(#[from] ChatTemplateError),
+    /// An environment that this build cannot train on.
+    #[error("`env.name` is `{name}`, which training cannot open yet; it opens household and alfworld")]
+    NotHere {
+        /// The environment.
+        name: EnvName,
+    },
+}
+
+/// Everything between a policy and its tasks.
+#[derive(Clone)]
+pub struct World {
+    /// Tasks and environments.
+    pub suite: Arc<dyn Suite>,
+    /// How a response becomes an action.
+    pub projection: Projection,
+    /// How text becomes tokens and back.
+    pub dialogue: Dialogue,
+    block: SkillBlock,
+}
+
+impl World {
+    /// Opens the configured environment; tokenizer and chat template come from the model's folder.
+    ///
+    /// # Errors
+    /// [`WorldError`] says which part is not there or cannot be used.
+    pub fn open(config: &Config, model: &Path) -> Result<Self, WorldError> {
+        let name = config.env.name.as_str();
+        let dialogue = Dialogue {
+            tokenizer: Tokenizer::load(model)?,
+            chat: ChatTemplate::load(model)?,
+            render: RenderOptions {
+                enable_thinking: Some(config.rollout.enable_thinking),
+                ..RenderOptions::default()
+            },
+            template: PromptTemplate::embedded(name)?,
+            history_length: config.env.history,
+        };
+        let suite = match config.env.name {
+            EnvName::Household => SuiteConfig::Household(HouseholdConfig {
+                difficulty: config.env.difficulty,
+                ..HouseholdConfig::default()
+            }),
+            EnvName::Alfworld => SuiteConfig::AlfWorld(AlfWorldConfig {
+                data: (!config.env.data.is_empty()).then(|| PathBuf::from(&config.env.data)),
+                max_steps: config.env.max_steps,
+                ..AlfWorldConfig::default()
+            }),
+            name => return Err(WorldError::NotHere { name }),
+        };
+        let require_think = config.rollout.require_think;
+        let projection = match config.env.name {
+            // Its demonstrations mark the command with action tags, so that validity means something.
+            EnvName::Household => Projection::Tagged { fallback_chars: 30, require_think },
+            _ => Projection::for_environment(name, require_think)?,
+        };
+        Ok(Self { suite: suite.open()?.into(), projection, dialogue, block: SkillBlock::embedded(name) })
+    }
+
+    /// A skill as it stands in a prompt.
+    pub fn skill_block(&self, skill: &str) -> String {
+        self.block.render(skill, SkillKind::Episode)
+    }
+
+    /// The static skill library: `analyzer.library`, or the file of the environment under `configs/skills`.
+    pub fn library_path(&self, config: &Config) -> PathBuf {
+        match config.analyzer.library.as_str() {
+            "" => Path::new("configs/skills").join(format!("{}.json", self.suite.name())),
+            path => PathBuf::from(path),
+        }
+    }
+
+    /// The options of training roll-outs, which other roll-outs change where they differ.
+    pub fn collect_options(&self, config: &Config) -> CollectOptions {
+        let rollout = &config.rollout;
+        CollectOptions {
+            layout: match rollout.layout {
+                Layout::Step => row::Layout::Step,
+                Layout::Transcript => row::Layout::Transcript,
+            },
+            group_size: rollout.group,
+            sampling: Sampling { temperature: rollout.temperature, ..Sampling::default() },
+            training: true,
+            max_steps: config.env.max_steps,
+            max_prompt_tokens: rollout.max_prompt_tokens,
+            max_response_tokens: rollout.max_response_tokens,
+            max_row_tokens: rollout.max_transcript_tokens,
+            prompt_overflow: match rollout.truncation {
+                Truncation::Left => PromptOverflow::Left,
+                // With `error`, whoever collects refuses what had to be dropped.
+                Truncation::DropHistory | Truncation::Error => PromptOverflow::DropHistory,
+            },
+            environment_threads: 1,
+            run_seed: config.run.seed,
+            purpose: Purpose::Rollout,
+            update: 0,
+        }
+    }
+
+    /// The prompt of a row with a skill in it, within the prompt budget plus `opd.skill_tokens`.
+    ///
+    /// `None` where it does not fit and `opd.overflow` does not allow to cut it.
+    ///
+    /// # Errors
+    /// [`DialogueError`] when the chat template or the tokenizer refuses the text.
+    pub fn teacher_prompt(
+        &self,
+        config: &Config,
+        trajectory: &Trajectory,
+        step: usize,
+        block: &str,
+    ) -> Result<Option<Vec<u32>>, DialogueError> {
+        let layout = self.collect_options(config).layout;
+        let budget = config.rollout.max_prompt_tokens + config.opd.skill_tokens;
+        let (limit, overflow) = match config.opd.overflow {
+            Overflow::DropHistory => (budget, PromptOverflow::DropHistory),
+            // Nothing is dropped or cut at a limit that no prompt reaches; what is too long is refused below.
+            Overflow::MaskRow => (usize::MAX, PromptOverflow::DropHistory),
+            Overflow::Left => (config.rollout.max_prompt_tokens, PromptOverflow::Left),
+        };
+        let prompt = self.dialogue.prompt_of(trajectory, step, Some(block), layout, limit, overflow)?;
+        Ok((prompt.ids.len() <= budget).then_some(prompt.ids))
+    }
+
+    /// Which tokens of a response stand inside its action tags, tags included; none where there are no tags.
+    ///
+    /// # Errors
+    /// [`DialogueError`] when an id is unknown.
+    pub fn action_tokens(&self, response: &[u32]) -> Result<Vec<bool>, DialogueError> {
+        let mut text = String::new();
+        let mut spans = Vec::with_capacity(response.len());
+        for id in response {
+            let start = text.len();
+            text.push_str(&self.dialogue.text(&[*id])?);
+            spans.push(start..text.len());
+        }
+        let action = match (text.find("<action>"), text.find("</action>")) {
+            (Some(open), Some(close)) if open < close => open..close + "</action>".len(),
+            _ => 0..0,
+        };
+        Ok(spans.into_iter().map(|span| span.start < action.end && action.start < span.end).collect())
+    }
+}

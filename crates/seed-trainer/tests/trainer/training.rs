@@ -1,0 +1,311 @@
+//! Tiny real runs: gradients in parts, fine-tuning, updates, resume, learning.
+
+use crate::policy::{self, tiny_model};
+use proptest::prelude::*;
+use seed_model::optim::named_gradients;
+use seed_trainer::config::{Config, Layers, ScheduleKind};
+use seed_trainer::learner::{Learner, accumulate};
+use seed_trainer::mesh::Mesh;
+use seed_trainer::observer::Silent;
+use seed_trainer::rl::objective::objective;
+use seed_trainer::rl::sample::Sample;
+use seed_trainer::rl::scoring::{SampledRow, pack, sampled_batch, score_batch, score_rows};
+use seed_trainer::rl::update::{UpdateOptions, update};
+use seed_trainer::schedule::Schedule;
+use seed_trainer::sft::fit::{FitOptions, Lesson, fit, loss_of};
+use seed_trainer::train;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+fn config(sets: &[&str]) -> Config {
+    Layers::new().set(["preset=corrected"]).unwrap().set(sets).unwrap().resolve().unwrap().config().clone()
+}
+
+/// Lessons of different lengths over a vocabulary of 64.
+fn lessons(count: usize) -> Vec<Lesson> {
+    (0..count)
+        .map(|i| {
+            let id = |at: usize| ((i * 31 + at * 17) % 60) as u32 + 2;
+            let mut lesson =
+                Lesson::new((0..3 + i % 4).map(id).collect(), (0..2 + i % 5).map(|at| id(at + 9)).collect());
+            // Every third lesson has a masked token inside, as transcripts have.
+            if i % 3 == 0 {
+                lesson.mask[1] = false;
+            }
+            lesson
+        })
+        .collect()
+}
+
+fn gradients(workers: usize, micro_tokens: usize) -> BTreeMap<String, Vec<f32>> {
+    let model = tiny_model(64, 1);
+    let lessons = lessons(13);
+    let rows: Vec<SampledRow<'_>> = lessons.iter().map(Lesson::row).collect();
+    let parts = pack(rows.iter().map(SampledRow::tokens), micro_tokens);
+    let total: usize = lessons.iter().flat_map(|l| &l.mask).filter(|on| **on).count();
+    let result = accumulate(&Mesh::new(workers), &model, parts.len(), |model, part| {
+        let batch = sampled_batch(&rows[parts[part].clone()], 64).unwrap();
+        let logp = score_batch(model, &batch, 1.0, false).logp;
+        Ok::<_, ()>((Some(-logp.sum() / total as f64), part))
+    })
+    .unwrap();
+    assert_eq!(result.reports, (0..parts.len()).collect::<Vec<_>>());
+    let named = named_gradients(&model, &result.gradients);
+    named.into_iter().map(|(name, data)| (name, data.iter::<f32>().collect())).collect()
+}
+
+#[track_caller]
+fn close(a: &BTreeMap<String, Vec<f32>>, b: &BTreeMap<String, Vec<f32>>, tolerance: f32) {
+    assert_eq!(a.keys().collect::<Vec<_>>(), b.keys().collect::<Vec<_>>());
+    for (name, values) in a {
+        for (x, y) in values.iter().zip(&b[name]) {
+            assert!((x - y).abs() <= tolerance, "{name}: {x} and {y}");
+        }
+    }
+}
+
+#[test]
+fn accumulation_is_one_big_batch() {
+    close(&gradients(1, 1), &gradients(1, 100_000), 2e-6);
+}
+
+#[test]
+fn the_number_of_workers_changes_no_bit() {
+    assert_eq!(gradients(1, 20), gradients(3, 20));
+    assert_eq!(gradients(1, 20), gradients(2, 20));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    /// Company, order and passes change no log-probability beyond rounding.
+    #[test]
+    fn a_row_scores_the_same_in_any_company(order in Just((0..9usize).collect::<Vec<_>>()).prop_shuffle(), micro in 1usize..80) {
+        let model = seed_model_valid();
+        let lessons = lessons(9);
+        let alone = score_rows(&Mesh::new(1), &model, &lessons.iter().map(Lesson::row).collect::<Vec<_>>(), 1, 0.7, true).unwrap();
+        let rows: Vec<SampledRow<'_>> = order.iter().map(|i| lessons[*i].row()).collect();
+        let together = score_rows(&Mesh::new(2), &model, &rows, micro, 0.7, true).unwrap();
+        for (place, row) in order.iter().zip(&together) {
+            for (a, b) in alone[*place].logp.iter().zip(&row.logp) {
+                prop_assert!((a - b).abs() < 1e-5);
+            }
+            for (a, b) in alone[*place].entropy.iter().flatten().zip(row.entropy.iter().flatten()) {
+                prop_assert!((a - b).abs() < 1e-5);
+            }
+        }
+    }
+}
+
+fn seed_model_valid() -> seed_model::CausalLm {
+    Learner::new(tiny_model(64, 1), Default::default()).snapshot()
+}
+
+#[test]
+fn fine_tuning_lowers_the_loss_it_is_fitted_to() {
+    let lessons = lessons(24);
+    let mut learner = Learner::new(tiny_model(64, 2), Default::default());
+    let mesh = Mesh::new(2);
+    let before = loss_of(&learner, &mesh, &lessons, 200).unwrap();
+    let steps = FitOptions::steps(lessons.len(), 8, 20);
+    let options = FitOptions {
+        epochs: 20,
+        batch: 8,
+        micro_tokens: 40,
+        schedule: Schedule::new(ScheduleKind::Cosine, 1e-2, 0.1, steps),
+        max_grad_norm: 1.0,
+        seed: 5,
+    };
+    let mut count = 0;
+    fit(&mut learner, &mesh, &lessons, &options, |step, _, record| {
+        count = step;
+        assert!(record.get("sft/loss").is_some());
+    })
+    .unwrap();
+    assert_eq!(count, steps);
+    let after = loss_of(&learner, &mesh, &lessons, 200).unwrap();
+    assert!(after < 0.6 * before, "{before} to {after}");
+}
+
+/// Samples whose old log-probabilities are those of the model, with teachers on every second row.
+fn samples(learner: &Learner) -> Vec<Sample> {
+    let mesh = Mesh::new(1);
+    let mut samples: Vec<Sample> =
+        lessons(16).iter().enumerate().map(|(i, l)| policy::sample(l, i)).collect();
+    let model = learner.snapshot();
+    let student: Vec<SampledRow<'_>> = samples.iter().map(Sample::student).collect();
+    let old = score_rows(&mesh, &model, &student, 1000, 1.0, false).unwrap();
+    let teacher: Vec<SampledRow<'_>> = samples.iter().filter_map(Sample::teacher).collect();
+    let mut teacher = score_rows(&mesh, &model, &teacher, 1000, 1.0, false).unwrap().into_iter();
+    for (sample, old) in samples.iter_mut().zip(old) {
+        sample.reference_logp = old.logp.iter().map(|x| x - 0.01).collect();
+        sample.advantage = vec![if sample.row.won { 1.0 } else { -1.0 }; old.logp.len()];
+        if sample.teacher_prompt.is_some() {
+            sample.teacher_logp = teacher.next().unwrap().logp;
+        }
+        sample.old_logp = old.logp;
+    }
+    samples
+}
+
+fn options(config: &Config, mini_rows: usize, micro_tokens: usize) -> UpdateOptions {
+    UpdateOptions {
+        objective: objective(config, 0),
+        mini_rows,
+        micro_tokens,
+        epochs: 1,
+        temperature: 1.0,
+        lr: 1e-3,
+        max_grad_norm: 1.0,
+        refresh_teacher: false,
+    }
+}
+
+#[test]
+fn every_ratio_is_one_at_the_first_mini_batch() {
+    let config = config(&["opd.coef=0.1"]);
+    let mut learner = Learner::new(tiny_model(64, 3), Default::default());
+    let mut samples = samples(&learner);
+    let record = update(&mut learner, &Mesh::new(2), &mut samples, &options(&config, 4, 30), |_| ()).unwrap();
+    let ratio = record.get("actor/ratio_max_first").unwrap();
+    assert!(ratio < 1e-4, "{ratio}");
+    assert_eq!(record.get("actor/optimizer_steps"), Some(4.0));
+    for name in
+        ["actor/pg_loss", "actor/kl_loss", "actor/entropy", "opd/loss", "opd/gate_mean", "actor/grad_norm"]
+    {
+        assert!(record.get(name).is_some_and(f64::is_finite), "{name}");
+    }
+    let gate = record.get("opd/gate_mean").unwrap();
+    assert!(gate > 0.0 && gate < 1.0);
+}
+
+#[test]
+fn passes_and_workers_change_no_update() {
+    let config = config(&["opd.coef=0.1", "loss.entropy_coef=0.01"]);
+    let run = |workers: usize, micro_tokens: usize| {
+        let mut learner = Learner::new(tiny_model(64, 3), Default::default());
+        let mut samples = samples(&learner);
+        let options = options(&config, 8, micro_tokens);
+        update(&mut learner, &Mesh::new(workers), &mut samples, &options, |_| ()).unwrap();
+        policy::weights(&learner)
+    };
+    let whole = run(1, 100_000);
+    assert_eq!(run(1, 25), run(3, 25), "workers");
+    // One AdamW step divides by the gradient's own size: rounding of tiny gradients grows up to the learning rate.
+    close(&whole, &run(1, 25), 2e-4);
+}
+
+#[test]
+fn a_loss_that_is_no_number_stops_before_the_step() {
+    let config = config(&[]);
+    let mut learner = Learner::new(tiny_model(64, 3), Default::default());
+    let mut samples = samples(&learner);
+    samples[5].advantage[0] = f64::NAN;
+    let before = policy::weights(&learner);
+    let error =
+        update(&mut learner, &Mesh::new(1), &mut samples, &options(&config, 0, 1000), |_| ()).unwrap_err();
+    assert_eq!(error.to_string(), "optimiser step 0 of the update: the loss is NaN; its rows are 0..16");
+    assert_eq!(policy::weights(&learner), before);
+}
+
+/// A whole run on the household world with a fresh policy of one layer.
+fn tiny_run(runs: &Path, name: &str, sets: &[&str]) -> train::Finished {
+    let model = runs.join("model");
+    if !model.exists() {
+        policy::write_folder(&model);
+    }
+    let fixed = [
+        format!("runs_dir={}", runs.display()),
+        format!("name={name}"),
+        format!("model.path={}", model.display()),
+    ];
+    let layers = Layers::new().set(policy::TINY_RUN).unwrap().set(&fixed).unwrap().set(sets).unwrap();
+    train::train(&layers.resolve().unwrap(), &Silent).unwrap()
+}
+
+/// Weights and state as they are; of the optimiser's file the order of its metadata does not count.
+fn checkpoint_bytes(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let read = |name: &str| fs::read(folder.join(name)).unwrap();
+    let optimizer = read("trainer/optimizer.safetensors");
+    let header = 8 + u64::from_le_bytes(optimizer[..8].try_into().unwrap()) as usize;
+    let mut table: serde_json::Value = serde_json::from_slice(&optimizer[8..header]).unwrap();
+    table.sort_all_objects();
+    vec![
+        ("model".into(), read("model.safetensors")),
+        ("state".into(), read("trainer/state.json")),
+        ("optimizer header".into(), table.to_string().into_bytes()),
+        ("optimizer".into(), optimizer[header..].to_vec()),
+    ]
+}
+
+#[track_caller]
+fn same_bytes(a: &[(String, Vec<u8>)], b: &[(String, Vec<u8>)], what: &str) {
+    for ((name, a), (_, b)) in a.iter().zip(b) {
+        let place = a.iter().zip(b).position(|(a, b)| a != b);
+        assert!(a == b, "{what}: `{name}` differs at byte {place:?} of {} and {}", a.len(), b.len());
+    }
+}
+
+#[test]
+fn a_killed_run_goes_on_to_the_same_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = tiny_run(dir.path(), "whole", &["opd.teacher_weights=ema"]);
+    let expected = checkpoint_bytes(&whole.checkpoint);
+    let lines = fs::read_to_string(whole.folder.join("metrics.jsonl")).unwrap().lines().count();
+    // Kills after update 2, after update 1 with a half-written checkpoint, and before the first checkpoint.
+    for keep in [Some(2), Some(1), None] {
+        let run = dir.path().join(format!("killed-{keep:?}"));
+        policy::copy_folder(&whole.folder, &run);
+        for step in 0..=4 {
+            if keep.is_none_or(|keep| step > keep) {
+                fs::remove_dir_all(run.join(format!("checkpoints/step-{step:06}"))).unwrap();
+            }
+        }
+        fs::create_dir_all(run.join("checkpoints/.step-000002.partial")).unwrap();
+        let text = fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+        fs::write(run.join("metrics.jsonl"), &text[..text.len() - 7]).unwrap();
+        let finished = train::resume(&run, &Silent).unwrap();
+        same_bytes(&checkpoint_bytes(&finished.checkpoint), &expected, &format!("killed {keep:?}"));
+        let again = fs::read_to_string(run.join("metrics.jsonl")).unwrap().lines().count();
+        assert_eq!(again, lines, "killed {keep:?}");
+    }
+}
+
+#[test]
+fn two_runs_with_different_workers_give_the_same_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let one = tiny_run(dir.path(), "one", &["train.updates=2", "workers=1"]);
+    let three = tiny_run(dir.path(), "three", &["train.updates=2", "workers=3"]);
+    same_bytes(&checkpoint_bytes(&one.checkpoint), &checkpoint_bytes(&three.checkpoint), "workers");
+}
+
+#[test]
+fn every_method_makes_an_update() {
+    let dir = tempfile::tempdir().unwrap();
+    let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/skills/household.json");
+    let library = format!("analyzer.library={}", library.display());
+    for method in seed_trainer::config::Method::ALL {
+        let name = format!("{method}");
+        let set = format!("method={method}");
+        // GiGPO compares steps; every other method is tried on transcripts.
+        let layout = if name == "gigpo" { "rollout.layout=step" } else { "rollout.layout=transcript" };
+        let sets = [
+            set.as_str(),
+            layout,
+            "train.updates=1",
+            "sft.enabled=false",
+            "analyzer.weights=external",
+            &library,
+        ];
+        let needs_hindsight = matches!(name.as_str(), "seed" | "seed_without_sft" | "opid");
+        let sets: Vec<&str> =
+            sets.into_iter().filter(|set| needs_hindsight || !set.starts_with("analyzer.weights")).collect();
+        let finished = tiny_run(dir.path(), &name, &sets);
+        let lines = seed_trainer::metrics::read_jsonl(&finished.folder.join("metrics.jsonl")).unwrap();
+        let last = &lines.last().unwrap().1;
+        assert!(last["actor/grad_norm"].as_f64().is_some_and(f64::is_finite), "{method}");
+        let teacher = last.get("time/teacher").is_some();
+        let wanted = !matches!(name.as_str(), "seed_without_opd" | "grpo" | "skill_grpo" | "gigpo");
+        assert_eq!(teacher, wanted, "{method}");
+    }
+}
