@@ -59,7 +59,8 @@ pub struct MetricsWriter {
 }
 
 impl MetricsWriter {
-    /// Opens the files of a run folder. Records after `resume_step` are dropped: they will be made again.
+    /// Opens the files of a run folder. Records after `resume_step` are dropped, and all without one: they
+    /// will be made again.
     ///
     /// # Errors
     /// When the folder cannot be written.

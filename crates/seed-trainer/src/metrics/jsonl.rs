@@ -14,16 +14,16 @@ pub struct JsonLines {
 }
 
 impl JsonLines {
-    /// Opens or creates the file. With a `resume_step`, lines of later steps and a torn last line are removed.
+    /// Opens or creates the file. Lines up to `resume_step` stay; later ones, a torn last line, and without a
+    /// `resume_step` all lines are removed: what they told will be told again.
     ///
     /// # Errors
     /// When the file cannot be read or written.
     pub fn open(path: &Path, resume_step: Option<u64>) -> Result<Self, StorageError> {
-        if let Some(last) = resume_step
-            && path.is_file()
-        {
+        if path.is_file() {
             let text = std::fs::read_to_string(path).map_err(|e| StorageError::read(path, e))?;
-            let keep = |line: &&str| step_of(line).is_some_and(|step| step <= last);
+            let keep =
+                |line: &&str| step_of(line).is_some_and(|step| resume_step.is_some_and(|last| step <= last));
             let kept: String = text.lines().filter(keep).flat_map(|line| [line, "\n"]).collect();
             write_file(path, kept.as_bytes())?;
         }

@@ -14,7 +14,8 @@ pub struct EventWriter {
 }
 
 impl EventWriter {
-    /// Starts a new event file in `folder`. With a `resume_step`, viewers drop what older files say after it.
+    /// Starts a new event file in `folder`. Viewers drop what older files say after `resume_step`, or everything
+    /// without one.
     ///
     /// # Errors
     /// When the folder or the file cannot be made.
@@ -29,8 +30,8 @@ impl EventWriter {
         let mut first = event(0);
         field_bytes(&mut first, 3, b"brain.Event:2");
         writer.record(&first)?;
-        if let Some(step) = resume_step {
-            let mut start = event(step + 1);
+        if attempt > 0 || resume_step.is_some() {
+            let mut start = event(resume_step.map_or(0, |step| step + 1));
             // SessionLog { status: START }: viewers purge events from this step on.
             field_bytes(&mut start, 7, &[0x08, 0x01]);
             writer.record(&start)?;
