@@ -18,15 +18,11 @@
 pub mod alfworld;
 pub mod conformance;
 pub mod environment;
-pub mod ezpoints;
 pub mod household;
 pub mod projection;
 pub mod pyrandom;
 pub mod runner;
-pub mod search_qa;
-pub mod sokoban;
 pub mod trajectory;
-pub mod webshop;
 
 pub use environment::{EnvError, Environment, Image, Observation, Step, StepInfo, Suite, Task};
 pub use trajectory::{Outcome, Trajectory, TrajectoryStep};

@@ -1,1 +1,0 @@
-//! EZPoints: reach twelve with two playing cards, and its small siblings.

@@ -1,1 +1,0 @@
-//! Search-QA: questions answered with the help of a retriever.

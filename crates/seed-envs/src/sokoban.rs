@@ -1,1 +1,0 @@
-//! Sokoban: boxes onto targets, as text or as pictures.

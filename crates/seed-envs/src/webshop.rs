@@ -1,1 +1,0 @@
-//! WebShop: shopping in a catalogue of products, equal to the official text environment.
