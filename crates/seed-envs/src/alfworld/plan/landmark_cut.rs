@@ -162,15 +162,7 @@ impl LandmarkCut {
 
     fn explore(&mut self) {
         let mut bucket = 0;
-        while bucket < self.buckets.len() {
-            let Some(fact) = self.buckets[bucket].pop() else {
-                bucket += 1;
-                continue;
-            };
-            let value = self.value[fact as usize];
-            if (value as usize) < bucket {
-                continue;
-            }
+        while let Some((fact, value)) = self.next_fact(&mut bucket) {
             let users =
                 self.needed_starts[fact as usize] as usize..self.needed_starts[fact as usize + 1] as usize;
             for index in users {
@@ -189,6 +181,21 @@ impl LandmarkCut {
         }
     }
 
+    /// The cheapest waiting fact from `bucket` on, with its value; entries that a lower value has overtaken are dropped.
+    fn next_fact(&mut self, bucket: &mut usize) -> Option<(u32, u32)> {
+        while *bucket < self.buckets.len() {
+            let Some(fact) = self.buckets[*bucket].pop() else {
+                *bucket += 1;
+                continue;
+            };
+            let value = self.value[fact as usize];
+            if value as usize >= *bucket {
+                return Some((fact, value));
+            }
+        }
+        None
+    }
+
     /// Lowers values after the costs of `cut` went down.
     fn explore_again(&mut self, cut: &[u32]) {
         for &operator in cut {
@@ -198,15 +205,7 @@ impl LandmarkCut {
             }
         }
         let mut bucket = 0;
-        while bucket < self.buckets.len() {
-            let Some(fact) = self.buckets[bucket].pop() else {
-                bucket += 1;
-                continue;
-            };
-            let value = self.value[fact as usize];
-            if (value as usize) < bucket {
-                continue;
-            }
+        while let Some((fact, value)) = self.next_fact(&mut bucket) {
             let users =
                 self.needed_starts[fact as usize] as usize..self.needed_starts[fact as usize + 1] as usize;
             for index in users {
