@@ -66,7 +66,8 @@ type Part = (&'static str, &'static str, fn(f64) -> String);
 /// One update in one line: what was reached, how the policy acts, how it learns, how long it took.
 fn update_line(stage: &str, step: u64, total: u64, record: &Record) -> String {
     let width = total.to_string().len();
-    let mut line = format!("{stage} {step:width$}/{total}");
+    // The base and stage 1 are one step each: nothing to count.
+    let mut line = if total == 0 { stage.to_owned() } else { format!("{stage} {step:width$}/{total}") };
     let parts: &[Part] = &[
         ("episode/success", "success", percent),
         ("episode/length", "length", |x| format!("{x:.1}")),
@@ -120,5 +121,6 @@ mod tests {
             update_line("rl", 7, 60, &record),
             "rl  7/60  success 25 %  gap +0.123  9.9 s  [valid_unseen 50 %]"
         );
+        assert!(update_line("base", 0, 0, &record).starts_with("base  success 25 %"));
     }
 }

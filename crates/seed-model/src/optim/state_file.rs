@@ -8,6 +8,9 @@ use safetensors::tensor::Dtype;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
+/// The metadata key of the step counts.
+const STEPS: &str = "steps";
+
 /// Why optimiser state cannot be restored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -28,14 +31,16 @@ pub enum StateError {
 impl AdamW {
     /// Writes the moments, the master weights and the step of each parameter as one safetensors file, bit for bit.
     ///
-    /// Tensors are `mean.<name>`, `square.<name>` and `master.<name>`; steps are in the file's metadata.
+    /// Tensors are `mean.<name>`, `square.<name>` and `master.<name>`; the steps by parameter are a JSON object under
+    /// the metadata key `steps`: one entry, since safetensors writes several in no fixed order. Equal states give
+    /// equal bytes.
     ///
     /// # Errors
     /// [`StateError`] when the file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), StateError> {
         let path = path.as_ref();
         let mut tensors = Vec::new();
-        let mut metadata = HashMap::new();
+        let mut steps = BTreeMap::new();
         for (name, moments) in &self.state {
             let mut put = |kind: &str, tensor: &Tensor<1>| {
                 let tensor = StoredTensor::new(tensor.clone(), FloatDType::F32, Dtype::F32);
@@ -46,8 +51,10 @@ impl AdamW {
             if let Some(master) = &moments.master {
                 put("master", master);
             }
-            metadata.insert(name.clone(), moments.step.to_string());
+            steps.insert(name, moments.step);
         }
+        let steps = serde_json::to_string(&steps).expect("a map of whole numbers is JSON");
+        let metadata = HashMap::from([(STEPS.to_owned(), steps)]);
         safetensors::serialize_to_file(tensors, Some(metadata), path).map_err(|error| {
             let source = std::io::Error::other(error.to_string());
             StateError::from(CheckpointError::Write { path: path.to_path_buf(), source })
@@ -72,10 +79,12 @@ impl AdamW {
             Ok(Tensor::from_data(data, (&device.clone().inner(), DType::F32)))
         };
         let mut state = BTreeMap::new();
-        for (name, step) in files.metadata() {
-            let step = step.parse().map_err(|_| {
-                wrong(format!("metadata key `{name}` is \"{step}\", needed: a number of steps"))
-            })?;
+        let metadata = files.metadata();
+        let steps = metadata.get(STEPS).ok_or_else(|| wrong(format!("metadata key `{STEPS}` is missing")))?;
+        let steps: BTreeMap<String, _> = serde_json::from_str(steps).map_err(|error| {
+            wrong(format!("metadata key `{STEPS}`: {error}; needed: an object of whole numbers"))
+        })?;
+        for (name, step) in steps {
             let master = format!("master.{name}");
             let master = if files.shape(&master).is_some() { Some(read(&master)?) } else { None };
             let moments = Moments {
