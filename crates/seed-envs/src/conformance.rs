@@ -21,13 +21,16 @@ pub struct Conformance {
     pub max_steps: usize,
     /// Actions that make sense in this environment, for suites that do not list admissible ones.
     pub actions: Vec<String>,
+    /// Whether observations of later steps may be empty, as the protocol of Search-QA wants it after senseless text and
+    /// after the last step.
+    pub empty_observations: bool,
     /// Seed of the played episodes and of the choice of actions.
     pub seed: u64,
 }
 
 impl Default for Conformance {
     fn default() -> Self {
-        Self { tasks_per_split: 2, max_steps: 100, actions: Vec::new(), seed: 0 }
+        Self { tasks_per_split: 2, max_steps: 100, actions: Vec::new(), empty_observations: false, seed: 0 }
     }
 }
 
@@ -321,7 +324,9 @@ impl Checker<'_> {
             Ok(step) => step,
             Err(error) => return broken(Rule::AnyText, format!("{place}: `{shown}` gave {error}")),
         };
-        self.observation(&step.observation, place)?;
+        if !(self.options.empty_observations && step.observation.text.is_empty()) {
+            self.observation(&step.observation, place)?;
+        }
         if !step.reward.is_finite() || !step.info.score.is_finite() {
             return broken(Rule::Values, format!("{place}: a reward or score that is no finite number"));
         }

@@ -7,6 +7,7 @@
 //! The rules are those of verl-agent and its descendants, down to their quirks, since published numbers depend on
 //! them. Each quirk is named where it lives.
 
+use crate::search_qa::protocol::{Protocol, Request, cut_response};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -141,6 +142,15 @@ pub enum Projection {
     /// search block wins over an answer block (any case). A response with several opening tags is invalid, but its
     /// first block is still executed. Thinking is not required.
     SearchQa,
+    /// The same with its slips switched one by one.
+    SearchQaWith {
+        /// The switches.
+        rules: SearchRules,
+    },
+    /// Search-R1: the response up to and including its first `</search>`, else its first `</answer>`. It joins the
+    /// transcript as it is, and its first complete block by position (exact lower case) is carried out; a response
+    /// without one is invalid.
+    SearchR1,
     /// `gym_cards`: the one action contained in the lower-cased text behind the key `"action":`.
     ///
     /// Two quirks stay: without the key only the very last character is looked at, and `10` is taken out of the text
@@ -153,9 +163,27 @@ pub enum Projection {
     Command,
 }
 
+/// How a response with several blocks is read, see [`Projection::SearchQa`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SearchRules {
+    /// A search wins over an answer wherever they stand, and the text is cut behind the first `</search>`. Off, the
+    /// first complete block of the whole text counts.
+    pub search_wins: bool,
+    /// The action of an invalid response is carried out. Off, nothing is.
+    pub execute_invalid: bool,
+}
+
+impl SearchRules {
+    /// As verl-agent does.
+    pub const VERL_AGENT: Self = Self { search_wins: true, execute_invalid: true };
+    /// The first block, and only of a valid response.
+    pub const CORRECTED: Self = Self { search_wins: false, execute_invalid: false };
+}
+
 impl Projection {
     /// The rule for an environment by its name: `alfworld`, `webshop`, `sokoban`, `search_qa`, `ezpoints`,
-    /// `number_line`, `blackjack`, `points24`, `household`.
+    /// `number_line`, `blackjack`, `points24`, `household`; `search_r1` for the other protocol of `search_qa`.
     ///
     /// `require_think` matters for `alfworld`, `webshop` and `sokoban` only.
     ///
@@ -167,6 +195,7 @@ impl Projection {
             "webshop" => Projection::Tagged { fallback_chars: 20, require_think },
             "sokoban" => Projection::Sokoban { require_think },
             "search_qa" => Projection::SearchQa,
+            "search_r1" => Projection::SearchR1,
             "ezpoints" => Projection::Cards { game: CardGame::EzPoints },
             "number_line" => Projection::Cards { game: CardGame::NumberLine },
             "blackjack" => Projection::Cards { game: CardGame::Blackjack },
@@ -183,7 +212,16 @@ impl Projection {
                 tagged(response, fallback_chars, require_think)
             }
             Projection::Sokoban { require_think } => sokoban(response, require_think),
-            Projection::SearchQa => search_qa(response),
+            Projection::SearchQa => search_qa(response, SearchRules::VERL_AGENT),
+            Projection::SearchQaWith { rules } => search_qa(response, rules),
+            Projection::SearchR1 => {
+                let kept = cut_response(response);
+                let invalid = matches!(Protocol::SearchR1.request(kept), Request::Nothing);
+                Projected {
+                    action: Action::Text(kept.to_owned()),
+                    invalid: invalid.then_some(Invalid::NoAction),
+                }
+            }
             Projection::Cards { game } => cards(response, game),
             Projection::Command => {
                 let action = trim(response).to_owned();
@@ -197,7 +235,7 @@ impl Projection {
 /// No projection is known for an environment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no projection for environment `{name}`; known are alfworld, webshop, sokoban, search_qa, ezpoints, number_line, blackjack, points24, household"
+    "no projection for environment `{name}`; known are alfworld, webshop, sokoban, search_qa, search_r1, ezpoints, number_line, blackjack, points24, household"
 )]
 pub struct UnknownProjection {
     /// The name that was asked for.
@@ -265,17 +303,22 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the pattern is a literal of this file")
 }
 
-fn search_qa(response: &str) -> Projected {
+fn search_qa(response: &str, rules: SearchRules) -> Projected {
     let text = trim(response);
-    let cut = ["</search>", "</answer>"]
-        .iter()
-        .find_map(|tag| text.find(tag).map(|at| &text[..at + tag.len()]))
-        .unwrap_or(text);
-    let block = |pattern: &Regex, tag: &str| {
-        let inside = pattern.captures(cut)?.get(1)?.as_str();
-        Some(format!("<{tag}>{}</{tag}>", trim(inside)))
+    let block = |text: &str, pattern: &Regex, tag: &str| {
+        let found = pattern.captures(text)?;
+        Some((found.get(0)?.start(), format!("<{tag}>{}</{tag}>", trim(found.get(1)?.as_str()))))
     };
-    let action = block(&SEARCH_BLOCK, "search").or_else(|| block(&ANSWER_BLOCK, "answer"));
+    let action = if rules.search_wins {
+        let cut = ["</search>", "</answer>"]
+            .iter()
+            .find_map(|tag| text.find(tag).map(|at| &text[..at + tag.len()]))
+            .unwrap_or(text);
+        block(cut, &SEARCH_BLOCK, "search").or_else(|| block(cut, &ANSWER_BLOCK, "answer"))
+    } else {
+        let both = [block(text, &SEARCH_BLOCK, "search"), block(text, &ANSWER_BLOCK, "answer")];
+        both.into_iter().flatten().min_by_key(|(at, _)| *at)
+    };
 
     // Validity is judged on the whole response, not on the part that was kept.
     let searches = SEARCH_OPEN.find_iter(response).take(2).count();
@@ -285,6 +328,7 @@ fn search_qa(response: &str) -> Projected {
         Some(_) if searches + answers > 1 => Some(Invalid::SeveralActions),
         Some(_) => None,
     };
+    let action = action.map(|(_, action)| action).filter(|_| rules.execute_invalid || invalid.is_none());
     Projected { action: Action::Text(action.unwrap_or_default()), invalid }
 }
 

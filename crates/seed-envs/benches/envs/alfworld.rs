@@ -34,7 +34,7 @@ fn data() -> Result<PathBuf, String> {
 
 /// Seconds of processor time that this thread has used, so that other work on the machine does not count; seconds on
 /// the clock where the system does not tell. The official package is timed the same way.
-fn processor_seconds() -> f64 {
+pub(crate) fn processor_seconds() -> f64 {
     let used = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanoseconds = used.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
     nanoseconds.map_or_else(|| START.elapsed().as_secs_f64(), |nanoseconds| nanoseconds / 1e9)
@@ -43,7 +43,7 @@ fn processor_seconds() -> f64 {
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// Resident memory of this process in bytes, where the system tells it.
-fn resident() -> Option<usize> {
+pub(crate) fn resident() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
     Some(line.split_whitespace().nth(1)?.parse::<usize>().ok()? * 1024)

@@ -1,18 +1,20 @@
 //! `cargo xtask bench envs <environment> [options]`: speed and memory of the environments.
 
 mod alfworld;
+mod search_qa;
 
 fn main() {
     // `cargo bench` adds `--bench`.
     let mut arguments: Vec<String> =
         std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
-    let known = "alfworld [--peer PYTHON]";
+    let known = "alfworld [--peer PYTHON]; search_qa [--peer PYTHON] [--passages N] [--rows N] [--load URL]";
     if arguments.is_empty() {
         arguments.push("alfworld".into());
     }
     let name = arguments.remove(0);
     let outcome = match name.as_str() {
         "alfworld" => alfworld::run(&arguments),
+        "search_qa" => search_qa::run(&arguments),
         _ => Err(format!("no benchmark `{name}`; there is: {known}")),
     };
     if let Err(problem) = outcome {
