@@ -188,7 +188,7 @@ fn measure(case: &str, folder: &Path) -> Value {
             let (rows, length) = shape.rows;
             let sequences: Vec<Vec<u32>> = (0..rows).map(|row| ids(length, vocabulary, row)).collect();
             let batch: Vec<ScoreRow> =
-                sequences.iter().map(|ids| ScoreRow { prompt: &ids[..1], response: &ids[1..] }).collect();
+                sequences.iter().map(|ids| ScoreRow::new(&ids[..1], &ids[1..])).collect();
             let mut optimiser = AdamW::new(AdamWOptions::default());
             let seconds = median(|| {
                 let logp = score(&model, &batch, 1.0, false).expect("valid rows").logp;

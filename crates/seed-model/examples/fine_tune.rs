@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let prompt = tokenizer.encode("The kettle is")?;
     let response = tokenizer.encode(" in the third drawer, behind the cups.")?;
-    let rows = [ScoreRow { prompt: &prompt, response: &response }];
+    let rows = [ScoreRow::new(&prompt, &response)];
     let sum = |model: &seed_model::CausalLm| -> Result<f32, Box<dyn Error>> {
         Ok(score(model, &rows, 1.0, false)?.logp.sum().into_scalar::<f32>())
     };

@@ -1,5 +1,7 @@
 //! Rows of tokens joined without padding.
 
+use crate::vision::{Axes, PlacedPicture, Prompt, Span};
+
 /// Several rows of token ids as one sequence; attention never crosses a row's edge.
 ///
 /// `T` below is [`tokens`](Self::tokens), the sum of all lengths. Rows of length 0 are allowed and contribute nothing.
@@ -9,6 +11,8 @@ pub struct PackedBatch {
     pub ids: Vec<u32>,
     /// Length of each row; they sum to `ids.len()`.
     pub lengths: Vec<usize>,
+    /// Pictures of all rows, their places counted in `ids`, in ascending order.
+    pub pictures: Vec<PlacedPicture>,
 }
 
 impl PackedBatch {
@@ -23,8 +27,15 @@ impl PackedBatch {
 
     /// Appends one row.
     pub fn push(&mut self, row: &[u32]) {
-        self.ids.extend_from_slice(row);
-        self.lengths.push(row.len());
+        self.push_prompt(Prompt::text(row));
+    }
+
+    /// Appends one row with its pictures.
+    pub fn push_prompt(&mut self, row: Prompt<'_>) {
+        let start = self.ids.len();
+        self.pictures.extend(row.pictures.iter().map(|placed| placed.shifted(start)));
+        self.ids.extend_from_slice(row.ids);
+        self.lengths.push(row.ids.len());
     }
 
     /// Number of tokens of all rows.
@@ -45,6 +56,21 @@ impl PackedBatch {
     /// Position of each token in its row, from 0.
     pub fn positions(&self) -> Vec<u32> {
         self.lengths.iter().flat_map(|&len| 0..len as u32).collect()
+    }
+
+    /// Position of each token on the axes time, height and width: text counts on all three, the place holders of a picture have one
+    /// time and count in rows and columns, and text goes on after the highest of them.
+    pub fn axes(&self) -> Vec<Axes> {
+        let mut span = Span::default();
+        let (mut start, mut rest) = (0, self.pictures.as_slice());
+        for &len in &self.lengths {
+            let (here, later) = rest.split_at(rest.partition_point(|placed| placed.start < start + len));
+            span.next = 0;
+            let here: Vec<PlacedPicture> = here.iter().map(|placed| placed.earlier(start)).collect();
+            span.push(len, &here);
+            (start, rest) = (start + len, later);
+        }
+        span.axes
     }
 }
 

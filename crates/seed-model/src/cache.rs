@@ -7,10 +7,12 @@
 //! write to a shared page copies that page alone. On other devices each slot has its own tensors, and burn's copy-on-write
 //! makes a fork cheap.
 
+use crate::batch::PackedBatch;
 use crate::causal_lm::CausalLm;
 use crate::config::ModelConfig;
 use crate::ops;
 use crate::ops::cpu::attention::{Heads, PAGE, write_page};
+use crate::vision::{PictureError, Prompt, Span, check_places};
 use burn::module::Module;
 use burn::tensor::{Device, FloatDType, Tensor, s};
 use std::sync::Arc;
@@ -64,6 +66,9 @@ pub enum CacheError {
         /// The vocabulary size.
         vocab_size: usize,
     },
+    /// Pictures fit neither the tokens nor the model.
+    #[error(transparent)]
+    Picture(#[from] PictureError),
 }
 
 /// A sequence in a [`KvCache`]. Valid until it is freed.
@@ -100,6 +105,8 @@ type Page = Vec<f32>;
 #[derive(Debug, Clone, Default)]
 struct Slot {
     len: usize,
+    /// For each picture: its tokens, and the position of the token after it.
+    pictures: Vec<(std::ops::Range<usize>, u32)>,
     /// All layers of [`PAGE`] positions each; on the host only.
     pages: Vec<Arc<Page>>,
     /// Keys and values of each layer, `[capacity, kv_heads, D]`; elsewhere only.
@@ -149,12 +156,17 @@ impl KvCache {
     /// Forgets the positions from `len` on; nothing happens where there are fewer.
     ///
     /// # Panics
-    /// If the slot was freed.
+    /// If the slot was freed, or `len` lies inside a picture.
     pub fn truncate(&mut self, slot: SlotId, len: usize) {
         let held = self.slot_mut(slot);
         if len >= held.len {
             return;
         }
+        assert!(
+            held.pictures.iter().all(|(tokens, _)| len <= tokens.start || len >= tokens.end),
+            "a picture is not cut"
+        );
+        held.pictures.retain(|(tokens, _)| tokens.end <= len);
         held.len = len;
         let keep = len.div_ceil(PAGE);
         if keep < held.pages.len() && matches!(self.layout, CacheLayout::Paged { .. }) {
@@ -371,6 +383,7 @@ impl KvCache {
                 seen(&keys),
                 seen(&values),
                 scale,
+                true,
             ));
             slot.tensors[layer] = (keys, values);
             start += row.count;
@@ -379,44 +392,89 @@ impl KvCache {
     }
 }
 
+impl Slot {
+    /// Rotary position of the next token: behind pictures it lags the number of tokens.
+    fn next(&self) -> u32 {
+        self.pictures.last().map_or(self.len as u32, |(tokens, after)| after + (self.len - tokens.end) as u32)
+    }
+
+    /// Takes note of tokens that were appended.
+    fn append(&mut self, tokens: Prompt<'_>) {
+        let mut span = Span::from(self.next());
+        let mut at = 0;
+        for placed in tokens.pictures {
+            let range = placed.tokens();
+            span.push(range.end - at, &[placed.earlier(at)]);
+            self.pictures.push((self.len + range.start..self.len + range.end, span.next));
+            at = range.end;
+        }
+        self.len += tokens.ids.len();
+    }
+}
+
 impl CausalLm {
     /// Appends tokens to slots and returns their final hidden states, `[T, hidden]`, rows in the order given.
     ///
-    /// A row may be a whole prompt, a part of one, or one token; rows of different lengths mix. A slot appears once, and no row
-    /// is empty. The result equals [`hidden`](Self::hidden) of the complete sequences at the same positions. Weights are read
-    /// without autodiff.
+    /// As [`extend_prompts`](Self::extend_prompts), without pictures.
     ///
     /// # Errors
     /// [`CacheError`] when an id is unknown or the cache has no room; nothing was appended then.
     ///
     /// # Panics
-    /// When a row is empty, a slot appears twice or was freed, or the cache belongs to a model of another shape.
+    /// As [`extend_prompts`](Self::extend_prompts).
     pub fn extend(&self, cache: &mut KvCache, rows: &[(SlotId, &[u32])]) -> Result<Tensor<2>, CacheError> {
+        let rows: Vec<(SlotId, Prompt)> = rows.iter().map(|(slot, ids)| (*slot, Prompt::text(ids))).collect();
+        self.extend_prompts(cache, &rows)
+    }
+
+    /// Appends tokens and pictures to slots and returns their final hidden states, `[T, hidden]`, rows in the order given.
+    ///
+    /// A row may be a whole prompt, a part of one that cuts no picture, or one token; rows of different lengths mix. A slot appears
+    /// once, and no row is empty. The result equals [`hidden`](Self::hidden) of the complete sequences at the same positions. Weights are
+    /// read without autodiff.
+    ///
+    /// # Errors
+    /// [`CacheError`] when an id is unknown, pictures do not fit, or the cache has no room; nothing was appended then.
+    ///
+    /// # Panics
+    /// When a row is empty, a slot appears twice or was freed, or the cache belongs to a model of another shape.
+    pub fn extend_prompts(
+        &self,
+        cache: &mut KvCache,
+        rows: &[(SlotId, Prompt<'_>)],
+    ) -> Result<Tensor<2>, CacheError> {
         if self.device().is_autodiff() {
-            return self.valid().extend(cache, rows);
+            return self.valid().extend_prompts(cache, rows);
         }
-        let ids: Vec<u32> = rows.iter().flat_map(|(_, ids)| ids.iter().copied()).collect();
+        let mut batch = PackedBatch::default();
+        for (_, prompt) in rows {
+            assert!(!prompt.ids.is_empty(), "a row has tokens");
+            check_places(prompt.pictures, prompt.ids.len())?;
+            batch.push_prompt(*prompt);
+        }
         let vocab_size = self.config().vocab_size;
-        if let Some(&found) = ids.iter().find(|id| **id as usize >= vocab_size) {
+        if let Some(&found) = batch.ids.iter().find(|id| **id as usize >= vocab_size) {
             return Err(CacheError::UnknownId { found, vocab_size });
         }
-        assert!(rows.iter().all(|(_, ids)| !ids.is_empty()), "a row has tokens");
+        self.check_pictures(&batch)?;
         let mut seen: Vec<SlotId> = rows.iter().map(|(slot, _)| *slot).collect();
         seen.sort_unstable();
         assert!(seen.windows(2).all(|pair| pair[0] != pair[1]), "a slot appears once");
-        let counts: Vec<(SlotId, usize)> = rows.iter().map(|(slot, ids)| (*slot, ids.len())).collect();
+        let counts: Vec<(SlotId, usize)> =
+            rows.iter().map(|(slot, prompt)| (*slot, prompt.ids.len())).collect();
         let appends = cache.reserve(&counts)?;
-        let positions: Vec<u32> = appends
-            .iter()
-            .flat_map(|row| (row.position..row.position + row.count).map(|at| at as u32))
-            .collect();
-        let embeddings = self.model.embed_tokens.forward(&ids);
+        let mut span = Span::default();
+        for (slot, prompt) in rows {
+            span.next = cache.slot(*slot).next();
+            span.push(prompt.ids.len(), prompt.pictures);
+        }
+        let (embeddings, rotary) = (self.embed(&batch), self.rotary_at(&span.axes));
         let scale = self.config().attention_scale();
-        let hidden = self.hidden_with(embeddings, &positions, |layer, q, k, v| {
+        let hidden = self.hidden_with(embeddings, &rotary, |layer, q, k, v| {
             ops::cached_attention(cache, layer, &appends, q, k, v, scale)
         });
-        for row in &appends {
-            cache.slot_mut(row.slot).len += row.count;
+        for (slot, prompt) in rows {
+            cache.slot_mut(*slot).append(*prompt);
         }
         Ok(hidden)
     }

@@ -1,18 +1,23 @@
-//! A decoder with a language-model head.
+//! A decoder with a language-model head, and with eyes where its configuration has them.
 
+use crate::assemble::Build;
 use crate::batch::PackedBatch;
 use crate::config::ModelConfig;
-use crate::decoder::{Attention, Block, Embedding, Linear, Mlp, RmsNorm, Rotary, Trunk, rotary_tables};
+use crate::decoder::{Attention, Block, Embedding, Linear, Mlp, Rotary, Trunk, axis_tables, rotary_tables};
 use crate::ops;
-use burn::module::{Module, Param};
+use crate::vision::{Axes, Picture, PictureError, VisionTower};
+use burn::module::Module;
 use burn::tensor::{Device, FloatDType, Tensor, TensorData};
+use std::sync::Arc;
 
-/// A causal language model: Qwen2/2.5, Qwen3 or Llama-shaped, by its configuration.
+/// A causal language model: Qwen2/2.5, Qwen3, Llama-shaped or Qwen2.5-VL, by its configuration.
 ///
 /// `Send + Sync`; a clone shares its weights until an optimiser step replaces them. On a device with autodiff its parameters
 /// collect gradients; `valid()` gives the same weights without.
 #[derive(Module, Debug)]
 pub struct CausalLm {
+    /// The vision tower of a model that sees.
+    pub visual: Option<VisionTower>,
     /// Embedding, blocks and final norm.
     pub model: Trunk,
     /// The head where it is not tied; its weight is `[vocab, hidden]`.
@@ -58,6 +63,10 @@ impl CausalLm {
         let mut build = Build { source, device, dtype };
         let (hidden, inner, dim) = (config.hidden_size, config.intermediate_size, config.head_dim);
         let (q, kv) = (config.num_attention_heads * dim, config.num_key_value_heads * dim);
+        let visual = match &config.vision {
+            Some(vision) => Some(VisionTower::assemble(vision, &mut build)?),
+            None => None,
+        };
         let embed_tokens =
             Embedding { weight: build.param("model.embed_tokens.weight", [config.vocab_size, hidden])? };
         let mut layers = Vec::with_capacity(config.num_hidden_layers);
@@ -96,7 +105,7 @@ impl CausalLm {
             true => None,
             false => Some(build.linear("lm_head", hidden, config.vocab_size, false)?),
         };
-        Ok(Self { model: Trunk { embed_tokens, layers, norm }, lm_head, config: config.clone() })
+        Ok(Self { visual, model: Trunk { embed_tokens, layers, norm }, lm_head, config: config.clone() })
     }
 
     /// The configuration it was made from.
@@ -124,31 +133,92 @@ impl CausalLm {
         }
     }
 
+    /// The same model with a vision tower that learns, or one that is a constant.
+    ///
+    /// New and loaded models learn everywhere. A constant tower costs no backward pass; its weights have no gradients.
+    pub fn train_vision(mut self, learns: bool) -> Self {
+        self.visual = self.visual.map(|tower| tower.set_require_grad(learns));
+        self
+    }
+
+    /// Checks that the model can see the pictures of a batch.
+    ///
+    /// # Errors
+    /// [`PictureError`] when the model has no vision tower, or a picture was prepared for another one.
+    pub fn check_pictures(&self, batch: &PackedBatch) -> Result<(), PictureError> {
+        if batch.pictures.is_empty() {
+            return Ok(());
+        }
+        let Some(tower) = &self.visual else {
+            return Err(PictureError::NoVision { model_type: self.config.model_type.model_type() });
+        };
+        let config = tower.config();
+        let needed = (config.patch_size, config.temporal_patch_size, config.spatial_merge_size);
+        match batch.pictures.iter().position(|placed| placed.picture.form() != needed) {
+            Some(picture) => {
+                let found = batch.pictures[picture].picture.form();
+                Err(PictureError::Form { picture, found, needed })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Embeddings of every token, `[T, hidden]`: rows of the embedding matrix, and of the vision tower where pictures stand. A picture
+    /// that the batch holds several times (one `Arc`) is looked at once.
+    ///
+    /// # Panics
+    /// Where [`check_pictures`](Self::check_pictures) has an error, or an id is not below `vocab_size`.
+    pub fn embed(&self, batch: &PackedBatch) -> Tensor<2> {
+        let text = self.model.embed_tokens.forward(&batch.ids);
+        if let Err(error) = self.check_pictures(batch) {
+            panic!("{error}");
+        }
+        let Some(tower) = self.visual.as_ref().filter(|_| !batch.pictures.is_empty()) else { return text };
+        // Rows of the text first, those of the distinct pictures behind it; each token takes one.
+        let mut rows: Vec<u32> = (0..batch.tokens() as u32).collect();
+        let mut distinct: Vec<(&Arc<Picture>, usize)> = Vec::new();
+        let mut end = batch.tokens();
+        for placed in &batch.pictures {
+            let known = distinct.iter().find(|(picture, _)| Arc::ptr_eq(picture, &placed.picture));
+            let first = known.map_or(end, |(_, first)| *first);
+            if first == end {
+                distinct.push((&placed.picture, end));
+                end += placed.picture.tokens();
+            }
+            for (i, token) in placed.tokens().enumerate() {
+                rows[token] = (first + i) as u32;
+            }
+        }
+        let pictures: Vec<&Picture> = distinct.iter().map(|(picture, _)| picture.as_ref()).collect();
+        ops::embedding(Tensor::cat(vec![text, tower.embed(&pictures)], 0), &rows)
+    }
+
     /// Final hidden states of every token, `[T, hidden]`, after the last norm. Multiply by [`lm_head`](Self::lm_head) for logits.
     ///
-    /// An empty batch gives `[0, hidden]`. Ids must be below `vocab_size`.
+    /// An empty batch gives `[0, hidden]`. Ids must be below `vocab_size`, and the model must see where there are pictures
+    /// ([`check_pictures`](Self::check_pictures)).
     pub fn hidden(&self, batch: &PackedBatch) -> Tensor<2> {
-        let embeddings = self.model.embed_tokens.forward(&batch.ids);
+        let embeddings = self.embed(batch);
         if batch.tokens() == 0 {
             return embeddings;
         }
-        self.hidden_with(embeddings, &batch.positions(), |_, q, k, v| self.attend(q, k, v, &batch.lengths))
+        let rotary = self.rotary(batch);
+        self.hidden_with(embeddings, &rotary, |_, q, k, v| self.attend(q, k, v, &batch.lengths))
     }
 
-    /// As [`hidden`](Self::hidden), from embeddings `[T, hidden]` at `positions`, with attention left to the caller.
+    /// As [`hidden`](Self::hidden), from embeddings `[T, hidden]` and angles of their positions, with attention left to the caller.
     ///
     /// `attend(layer, q, k, v)` gets turned queries `[T, heads, D]`, turned keys and values `[T, kv_heads, D]` and returns
     /// `[T, heads, D]`; a cache reads and writes keys and values there.
     pub fn hidden_with(
         &self,
         embeddings: Tensor<2>,
-        positions: &[u32],
+        rotary: &Rotary,
         mut attend: impl FnMut(usize, Tensor<3>, Tensor<3>, Tensor<3>) -> Tensor<3>,
     ) -> Tensor<2> {
-        let rotary = self.rotary(positions);
         let mut x = embeddings;
         for (i, layer) in self.model.layers.iter().enumerate() {
-            x = layer.forward(x, &rotary, |q, k, v| attend(i, q, k, v));
+            x = layer.forward(x, rotary, |q, k, v| attend(i, q, k, v));
         }
         self.model.norm.forward(x)
     }
@@ -156,8 +226,8 @@ impl CausalLm {
     /// The embeddings, the output of each block, and, as the last entry, the output of the final norm in place of the last
     /// block's: `num_hidden_layers + 1` tensors `[T, hidden]`.
     pub fn hidden_states(&self, batch: &PackedBatch) -> Vec<Tensor<2>> {
-        let rotary = self.rotary(&batch.positions());
-        let mut states = vec![self.model.embed_tokens.forward(&batch.ids)];
+        let rotary = self.rotary(batch);
+        let mut states = vec![self.embed(batch)];
         for layer in &self.model.layers {
             let x = states[states.len() - 1].clone();
             states.push(layer.forward(x, &rotary, |q, k, v| self.attend(q, k, v, &batch.lengths)));
@@ -172,34 +242,24 @@ impl CausalLm {
         ops::linear(self.hidden(batch), self.lm_head(), None).cast(FloatDType::F32)
     }
 
-    pub(crate) fn rotary(&self, positions: &[u32]) -> Rotary {
-        rotary_tables(positions, self.config.head_dim, self.config.rope_theta, &self.device())
+    /// Angles of the positions of a batch.
+    pub fn rotary(&self, batch: &PackedBatch) -> Rotary {
+        self.rotary_at(&batch.axes())
+    }
+
+    /// Angles of positions on the axes time, height and width; a model without eyes reads the first.
+    pub(crate) fn rotary_at(&self, axes: &[Axes]) -> Rotary {
+        let (dim, theta, device) = (self.config.head_dim, self.config.rope_theta, self.device());
+        match &self.config.vision {
+            Some(vision) => axis_tables(axes, vision.mrope_section, dim, theta, &device),
+            None => {
+                let positions: Vec<u32> = axes.iter().map(|at| at[0]).collect();
+                rotary_tables(&positions, dim, theta, &device)
+            }
+        }
     }
 
     pub(crate) fn attend(&self, q: Tensor<3>, k: Tensor<3>, v: Tensor<3>, lengths: &[usize]) -> Tensor<3> {
         ops::causal_attention(q, k, v, lengths, self.config.attention_scale())
-    }
-}
-
-struct Build<'a, S> {
-    source: &'a mut S,
-    device: &'a Device,
-    dtype: FloatDType,
-}
-
-impl<S: TensorSource> Build<'_, S> {
-    fn param<const R: usize>(&mut self, name: &str, shape: [usize; R]) -> Result<Param<Tensor<R>>, S::Error> {
-        let data = self.source.tensor(name, &shape)?;
-        Ok(Param::from_tensor(Tensor::from_data(data, (self.device, burn::tensor::DType::from(self.dtype)))))
-    }
-
-    fn linear(&mut self, name: &str, from: usize, to: usize, bias: bool) -> Result<Linear, S::Error> {
-        let weight = self.param(&format!("{name}.weight"), [to, from])?;
-        let bias = if bias { Some(self.param(&format!("{name}.bias"), [to])?) } else { None };
-        Ok(Linear { weight, bias, adapter: None })
-    }
-
-    fn norm(&mut self, name: &str, size: usize, epsilon: f64) -> Result<RmsNorm, S::Error> {
-        Ok(RmsNorm { weight: self.param(&format!("{name}.weight"), [size])?, epsilon })
     }
 }

@@ -39,18 +39,51 @@ pub enum TemplateError {
 pub struct Message {
     /// `system`, `user`, `assistant` or `tool`.
     pub role: String,
-    /// The text.
+    /// The text; not read where there are [`parts`](Self::parts).
     #[serde(default)]
     pub content: String,
+    /// Text and pictures in their order; empty for text alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
     /// What some templates read besides: `tool_calls`, `reasoning_content`, `name`. Absent keys are undefined in the template.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
+/// A piece of a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Part {
+    /// Text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// A picture; which one is told by its place among the pictures of the conversation.
+    Image,
+}
+
+impl Part {
+    /// A piece of text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into() }
+    }
+}
+
 impl Message {
     /// A message with role and text alone.
     pub fn new(role: impl Into<String>, content: impl Into<String>) -> Self {
-        Self { role: role.into(), content: content.into(), other: Map::new() }
+        Self { role: role.into(), content: content.into(), parts: Vec::new(), other: Map::new() }
+    }
+
+    /// A message of text and pictures.
+    pub fn with_parts(role: impl Into<String>, parts: Vec<Part>) -> Self {
+        Self { role: role.into(), content: String::new(), parts, other: Map::new() }
+    }
+
+    /// Number of its pictures.
+    pub fn images(&self) -> usize {
+        self.parts.iter().filter(|part| **part == Part::Image).count()
     }
 
     /// A message of the system.
@@ -151,6 +184,10 @@ impl ChatTemplate {
 
     /// The text of a conversation.
     ///
+    /// Each picture gives one place holder ([`IMAGE`]); [`expand_place_holders`](crate::vision::expand_place_holders) makes it as many as
+    /// the picture takes. Place holders that somebody wrote into the text of such a conversation are made harmless, so that the number
+    /// of place holders is that of the pictures.
+    ///
     /// A longer conversation need not start with the text of a shorter one (Qwen3 drops old thinking): keep sampled ids, never
     /// derive them again from here.
     ///
@@ -159,8 +196,9 @@ impl ChatTemplate {
     pub fn render(&self, messages: &[Message], options: &RenderOptions) -> Result<String, TemplateError> {
         let mut context = self.tokens.clone();
         context.extend(options.other.clone());
-        let messages = serde_json::to_value(messages)
+        let mut messages = serde_json::to_value(messages)
             .map_err(|error| TemplateError::Render { line: 0, reason: error.to_string() })?;
+        self.place_images(&mut messages);
         context.insert("messages".to_owned(), messages);
         context.insert("add_generation_prompt".to_owned(), Value::Bool(options.add_generation_prompt));
         if let Some(thinking) = options.enable_thinking {
@@ -172,6 +210,44 @@ impl ChatTemplate {
         let template = self.environment.get_template(NAME).map_err(render_error)?;
         template.render(Jinja::from(minijinja::value::Serde(&context))).map_err(render_error)
     }
+}
+
+impl ChatTemplate {
+    /// Gives messages with pictures the content that the template reads: a list of parts, or the same as text where it knows texts
+    /// only.
+    fn place_images(&self, messages: &mut Value) {
+        let with_parts = |message: &Value| message.get("parts").is_some();
+        let Some(messages) = messages.as_array_mut().filter(|all| all.iter().any(with_parts)) else { return };
+        let reads_lists = self.source.contains("'image'") || self.source.contains("\"image\"");
+        for message in messages.iter_mut().filter_map(Value::as_object_mut) {
+            if let Some(Value::String(text)) = message.get_mut("content") {
+                *text = without_place_holders(text);
+            }
+            let Some(Value::Array(mut parts)) = message.shift_remove("parts") else { continue };
+            for part in &mut parts {
+                if let Some(Value::String(text)) = part.get_mut("text") {
+                    *text = without_place_holders(text);
+                }
+            }
+            let text = || parts.iter().map(|part| part["text"].as_str().unwrap_or(IMAGE)).collect();
+            let content = if reads_lists { Value::Array(parts) } else { Value::String(text()) };
+            message.insert("content".to_owned(), content);
+        }
+    }
+}
+
+/// The text of a picture in a rendered conversation: its place holder between the marks of its start and end.
+pub const IMAGE: &str = "<|vision_start|><|image_pad|><|vision_end|>";
+
+/// Texts that a tokenizer of a model that sees would take for a picture.
+const PLACE_HOLDERS: [&str; 4] = ["<|vision_start|>", "<|image_pad|>", "<|video_pad|>", "<|vision_end|>"];
+
+/// `text` with a space inside every place holder of a picture: a reader sees the same, a tokenizer no special token.
+pub fn without_place_holders(text: &str) -> String {
+    PLACE_HOLDERS.iter().fold(text.to_owned(), |text, mark| match text.contains(mark) {
+        true => text.replace(mark, &mark.replace("|>", " |>")),
+        false => text,
+    })
 }
 
 /// One template, or the one named `default` of a list.

@@ -60,9 +60,20 @@ impl TensorSource for FileSource<'_> {
     type Error = CheckpointError;
 
     fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<TensorData, CheckpointError> {
-        self.used.push(name.to_owned());
-        self.files.tensor(name, shape, self.dtype)
+        let name = name_in(self.files, name);
+        let data = self.files.tensor(&name, shape, self.dtype);
+        self.used.push(name);
+        data
     }
+}
+
+/// The name that a tensor has in the files: as published, or as newer writers nest models that see.
+fn name_in(files: &WeightFiles, name: &str) -> String {
+    let nested = match name.strip_prefix("model.") {
+        Some(rest) => format!("model.language_model.{rest}"),
+        None => format!("model.{name}"),
+    };
+    if files.shape(name).is_none() && files.shape(&nested).is_some() { nested } else { name.to_owned() }
 }
 
 /// A tensor that the model does not use is an error, but for two that published files carry without meaning.
@@ -73,11 +84,11 @@ fn check_left_over(
 ) -> Result<(), CheckpointError> {
     let used: std::collections::HashSet<&str> = used.iter().map(String::as_str).collect();
     for name in files.names().filter(|name| !used.contains(name)) {
-        if name.ends_with("rotary_emb.inv_freq") {
+        if name.ends_with("rotary_emb.inv_freq") || name.ends_with("rotary_pos_emb.inv_freq") {
             continue;
         }
         if name == "lm_head.weight" && config.tie_word_embeddings {
-            if files.same_bytes(name, "model.embed_tokens.weight")? {
+            if files.same_bytes(name, &name_in(files, "model.embed_tokens.weight"))? {
                 continue;
             }
             return Err(CheckpointError::TiedHeadDiffers { file: files.file_of(name) });

@@ -2,7 +2,11 @@
 //!
 //! Published checkpoints have `rope_theta`, `rope_scaling` and `torch_dtype` at the top level; newer writers use
 //! `rope_parameters` and `dtype`. Both are read, the published form is written. Keys that do not matter here are kept
-//! and written back.
+//! and written back. Newer writers also nest the decoder of a model that sees in `text_config`; it is written flat, as published.
+
+mod vision;
+
+pub use vision::VisionConfig;
 
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
@@ -66,6 +70,8 @@ pub enum Family {
     Qwen3,
     /// Llama-shaped: neither.
     Llama,
+    /// Qwen2.5-VL: Qwen2 with a vision tower and rotary positions on three axes.
+    Qwen25Vl,
 }
 
 impl Family {
@@ -75,6 +81,7 @@ impl Family {
             Self::Qwen2 => "qwen2",
             Self::Qwen3 => "qwen3",
             Self::Llama => "llama",
+            Self::Qwen25Vl => "qwen2_5_vl",
         }
     }
 
@@ -84,6 +91,7 @@ impl Family {
             Self::Qwen2 => "Qwen2ForCausalLM",
             Self::Qwen3 => "Qwen3ForCausalLM",
             Self::Llama => "LlamaForCausalLM",
+            Self::Qwen25Vl => "Qwen2_5_VLForConditionalGeneration",
         }
     }
 }
@@ -123,6 +131,8 @@ pub struct ModelConfig {
     pub eos_token_id: Vec<u32>,
     /// Beginning-of-text id.
     pub bos_token_id: Option<u32>,
+    /// The vision tower and its tokens; of Qwen2.5-VL, and there always.
+    pub vision: Option<VisionConfig>,
     /// Everything else in the file, written back as it is.
     pub other: Map<String, Value>,
 }
@@ -156,8 +166,16 @@ impl ModelConfig {
             initializer_range: 0.02,
             eos_token_id: Vec::new(),
             bos_token_id: None,
+            vision: None,
             other: Map::new(),
         }
+    }
+
+    /// The same decoder with a vision tower: a Qwen2.5-VL.
+    pub fn with_vision(mut self, vision: VisionConfig) -> Self {
+        self.model_type = Family::Qwen25Vl;
+        self.vision = Some(vision);
+        self
     }
 
     /// Reads `config.json` (the file, or the folder that holds it).
@@ -186,20 +204,19 @@ impl ModelConfig {
             Some("qwen2") => Family::Qwen2,
             Some("qwen3") => Family::Qwen3,
             Some("llama") => Family::Llama,
-            Some(other) => {
-                return Err(unsupported("model_type", &json!(other), "\"qwen2\", \"qwen3\", \"llama\""));
-            }
-            None => {
-                return Err(ConfigError::Missing {
-                    key: "model_type",
-                    needed: "\"qwen2\", \"qwen3\" or \"llama\"",
-                });
-            }
+            Some("qwen2_5_vl") => Family::Qwen25Vl,
+            Some(other) => return Err(unsupported("model_type", &json!(other), FAMILIES)),
+            None => return Err(ConfigError::Missing { key: "model_type", needed: FAMILIES }),
         };
         keys.take("architectures");
+        let sees = model_type == Family::Qwen25Vl;
+        if sees {
+            keys.flatten_text_config()?;
+        }
         let num_hidden_layers = keys.size("num_hidden_layers")?;
         keys.refuse_unsupported(num_hidden_layers)?;
-        let rope_theta = keys.rope_theta()?;
+        let vision = if sees { Some(VisionConfig::take(&mut keys)?) } else { None };
+        let rope_theta = keys.rope_theta(sees)?;
         let hidden_size = keys.size("hidden_size")?;
         let num_attention_heads = keys.size("num_attention_heads")?;
         let num_key_value_heads = match keys.optional_size("num_key_value_heads")? {
@@ -233,6 +250,7 @@ impl ModelConfig {
             initializer_range: keys.positive("initializer_range")?.unwrap_or(0.02),
             eos_token_id: keys.ids("eos_token_id")?,
             bos_token_id: keys.ids("bos_token_id")?.first().copied(),
+            vision,
             other: Map::new(),
         };
         // Written afresh in the published form, or derived.
@@ -275,19 +293,30 @@ impl ModelConfig {
                 "an even number (rotary embeddings turn pairs)".to_owned(),
             );
         }
-        if self.attention_bias && self.model_type == Family::Qwen2 {
+        if self.attention_bias && self.is_qwen2() {
             return invalid(
                 "attention_bias",
                 1,
                 "absent or false for qwen2, which always has q, k and v biases".into(),
             );
         }
-        Ok(())
+        match &self.vision {
+            Some(vision) => vision.check(self.head_dim, self.hidden_size, self.vocab_size),
+            None if self.model_type == Family::Qwen25Vl => {
+                Err(ConfigError::Missing { key: "vision_config", needed: "the shape of the vision tower" })
+            }
+            None => Ok(()),
+        }
     }
 
     /// Whether query, key and value projections have biases.
     pub fn qkv_bias(&self) -> bool {
-        self.model_type == Family::Qwen2 || self.attention_bias
+        self.is_qwen2() || self.attention_bias
+    }
+
+    /// Whether the decoder is that of Qwen2.
+    fn is_qwen2(&self) -> bool {
+        matches!(self.model_type, Family::Qwen2 | Family::Qwen25Vl)
     }
 
     /// Whether the output projection of attention has a bias.
@@ -312,7 +341,7 @@ impl ModelConfig {
             map.insert(key.to_owned(), value);
         };
         put("architectures", json!([self.model_type.architecture()]));
-        if self.model_type != Family::Qwen2 {
+        if !self.is_qwen2() {
             put("attention_bias", json!(self.attention_bias));
         }
         put("bos_token_id", json!(self.bos_token_id));
@@ -324,7 +353,7 @@ impl ModelConfig {
                 several => json!(several),
             },
         );
-        if self.model_type != Family::Qwen2 || self.head_dim * self.num_attention_heads != self.hidden_size {
+        if !self.is_qwen2() || self.head_dim * self.num_attention_heads != self.hidden_size {
             put("head_dim", json!(self.head_dim));
         }
         put("hidden_act", json!("silu"));
@@ -337,7 +366,10 @@ impl ModelConfig {
         put("num_hidden_layers", json!(self.num_hidden_layers));
         put("num_key_value_heads", json!(self.num_key_value_heads));
         put("rms_norm_eps", json!(self.rms_norm_eps));
-        put("rope_scaling", Value::Null);
+        match &self.vision {
+            Some(vision) => vision.put(&mut put),
+            None => put("rope_scaling", Value::Null),
+        }
         put("rope_theta", json!(self.rope_theta));
         put("tie_word_embeddings", json!(self.tie_word_embeddings));
         put("torch_dtype", json!(torch_dtype));
@@ -348,6 +380,8 @@ impl ModelConfig {
         Value::Object(map)
     }
 }
+
+const FAMILIES: &str = "\"qwen2\", \"qwen3\", \"llama\" or \"qwen2_5_vl\"";
 
 fn unsupported(key: &str, found: &Value, supported: &'static str) -> ConfigError {
     ConfigError::Unsupported { key: key.to_owned(), found: found.to_string(), supported }
@@ -401,13 +435,33 @@ impl Keys {
         ids.ok_or_else(|| invalid(key, &value, "a token id or a list of token ids"))
     }
 
-    /// `rope_theta` at the top level or in `rope_parameters`; refuses scaling.
-    fn rope_theta(&mut self) -> Result<f64, ConfigError> {
+    /// Lifts the keys of `text_config` to the top level, where published files have them. The nested value is the decoder's own; the
+    /// top level is asked first for token ids, and a head that either of them ties is tied.
+    fn flatten_text_config(&mut self) -> Result<(), ConfigError> {
+        let Some(value) = self.take("text_config") else { return Ok(()) };
+        let Value::Object(text) = value else { return Err(invalid("text_config", &value, "an object")) };
+        for (key, value) in text {
+            let held = self.0.get(&key).filter(|held| !held.is_null());
+            let keep = match key.as_str() {
+                "model_type" | "architectures" => true,
+                "tie_word_embeddings" => held == Some(&Value::Bool(true)),
+                key => held.is_some() && key.ends_with("_token_id"),
+            };
+            if !keep && !value.is_null() {
+                self.0.insert(key, value);
+            }
+        }
+        Ok(())
+    }
+
+    /// `rope_theta` at the top level or in `rope_parameters`; refuses scaling. The three axes of a model that sees (`mrope`) are read
+    /// elsewhere.
+    fn rope_theta(&mut self, sees: bool) -> Result<f64, ConfigError> {
         for key in ["rope_scaling", "rope_parameters"] {
             let Some(value) = self.0.get(key).filter(|value| !value.is_null()) else { continue };
             let Some(rope) = value.as_object() else { return Err(invalid(key, value, "an object or null")) };
             let kind = rope.get("rope_type").or_else(|| rope.get("type")).filter(|kind| !kind.is_null());
-            if kind.is_some_and(|kind| kind != "default") {
+            if kind.is_some_and(|kind| kind != "default" && !(sees && kind == "mrope")) {
                 return Err(unsupported(key, value, "plain rotary embeddings (null, or type \"default\")"));
             }
             if rope.get("partial_rotary_factor").is_some_and(|v| v.as_f64() != Some(1.0)) {

@@ -14,4 +14,4 @@ pub use block::{Block, Embedding, Trunk};
 pub use linear::{Adapter, Linear};
 pub use mlp::Mlp;
 pub use norm::RmsNorm;
-pub use rotary::{Rotary, rotary_tables};
+pub use rotary::{Rotary, axis_tables, rotary_tables};

@@ -14,6 +14,7 @@ pub use decoder::{Decoder, Logits};
 
 use crate::cache::{CacheError, CacheLayout, SlotId};
 use crate::causal_lm::CausalLm;
+use crate::vision::Prompt;
 
 /// Why a generation cannot run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -134,6 +135,19 @@ pub fn generate(
     prompts: &[Vec<u32>],
     options: &GenerateOptions,
 ) -> Result<Vec<Generation>, GenerateError> {
+    generate_from(model, &prompts.iter().map(|ids| Prompt::text(ids)).collect::<Vec<_>>(), options)
+}
+
+/// As [`generate()`], from prompts with pictures. Positions of the response go on after the pictures; their place holders are never
+/// chosen.
+///
+/// # Errors
+/// [`GenerateError`] as there, and for pictures that fit neither the prompt nor the model.
+pub fn generate_from(
+    model: &CausalLm,
+    prompts: &[Prompt<'_>],
+    options: &GenerateOptions,
+) -> Result<Vec<Generation>, GenerateError> {
     check(model, prompts, options)?;
     let mut decoder = Decoder::new(model, options.layout);
     let mut done: Vec<Option<Generation>> = prompts.iter().map(|_| None).collect();
@@ -150,9 +164,9 @@ pub fn generate(
         let mut tokens = 0;
         while next < prompts.len()
             && running.len() + fresh.len() < options.max_batch
-            && (tokens == 0 || tokens + prompts[next].len() <= PREFILL)
+            && (tokens == 0 || tokens + prompts[next].ids.len() <= PREFILL)
         {
-            tokens += prompts[next].len();
+            tokens += prompts[next].ids.len();
             fresh.push(next);
             next += 1;
         }
@@ -162,7 +176,7 @@ pub fn generate(
             decoder.extend(&rows)?
         } else {
             let (slots, logits) =
-                decoder.add(&fresh.iter().map(|i| prompts[*i].as_slice()).collect::<Vec<_>>())?;
+                decoder.add_prompts(&fresh.iter().map(|i| prompts[*i]).collect::<Vec<_>>())?;
             let started = fresh.iter().zip(slots).map(|(prompt, slot)| Running {
                 prompt: *prompt,
                 slot,
@@ -210,8 +224,8 @@ impl Seeds {
     }
 }
 
-fn check(model: &CausalLm, prompts: &[Vec<u32>], options: &GenerateOptions) -> Result<(), GenerateError> {
-    if let Some(index) = prompts.iter().position(Vec::is_empty) {
+fn check(model: &CausalLm, prompts: &[Prompt<'_>], options: &GenerateOptions) -> Result<(), GenerateError> {
+    if let Some(index) = prompts.iter().position(|prompt| prompt.ids.is_empty()) {
         return Err(GenerateError::EmptyPrompt { index });
     }
     if let Seeds::Each(seeds) = &options.seeds

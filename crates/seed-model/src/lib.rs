@@ -1,8 +1,9 @@
-//! Qwen2, Qwen3 and Llama-shaped language models in burn: Hugging Face folders in and out, scoring, generation, training.
+//! Qwen2, Qwen3, Llama-shaped and Qwen2.5-VL models in burn: Hugging Face folders in and out, scoring, generation, training.
 //!
 //! Rows of tokens are packed, never padded ([`PackedBatch`]); hidden states are `[tokens, hidden]`; weights keep the layout and
 //! the names of published files. The device is always explicit ([`device::select`]).
 
+mod assemble;
 mod batch;
 mod cache;
 mod causal_lm;
@@ -22,16 +23,20 @@ pub mod plan;
 mod recompute;
 mod score;
 mod tokenizer;
+pub mod vision;
 
 pub use batch::PackedBatch;
 pub use cache::{CacheError, CacheLayout, KvCache, SlotId};
 pub use causal_lm::{CausalLm, TensorSource};
-pub use chat_template::{ChatTemplate, Message, RenderOptions, TemplateError};
+pub use chat_template::{
+    ChatTemplate, IMAGE, Message, Part, RenderOptions, TemplateError, without_place_holders,
+};
 pub use checkpoint::LoadedModel;
-pub use config::{ConfigError, Family, ModelConfig};
-pub use generate::{GenerateError, GenerateOptions, Generation, generate};
+pub use config::{ConfigError, Family, ModelConfig, VisionConfig};
+pub use generate::{GenerateError, GenerateOptions, Generation, generate, generate_from};
 pub use generation_config::GenerationConfig;
 pub use lora::Lora;
 pub use recompute::{Activations, loss_and_gradients};
 pub use score::{ScoreBatch, ScoreError, ScoreRow, Scores, score};
 pub use tokenizer::{Tokenizer, TokenizerError};
+pub use vision::{ImageProcessor, Picture, PlacedPicture, Prompt, RgbImage};

@@ -31,6 +31,9 @@ pub struct Lora {
 pub const ALL_PROJECTIONS: [&str; 7] =
     ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"];
 
+/// The modules that an adapter leaves out where a model has a vision tower.
+const NOT_VISION: &str = ".*visual.*";
+
 /// Why an adapter cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -96,7 +99,8 @@ impl Lora {
 
     /// `base` with fresh adapters: A normal with standard deviation `1 / rank`, B zero, so that outputs are those of the base at first.
     ///
-    /// Base weights stop collecting gradients in the result; `base` and its clones are untouched. Adapter weights are f32.
+    /// Base weights stop collecting gradients in the result, the vision tower's too; `base` and its clones are untouched. Adapter weights
+    /// are f32. Only the decoder is adapted.
     ///
     /// # Errors
     /// [`LoraError`] for a target that names no layer, a rank of 0, or a model that has an adapter.
@@ -120,7 +124,12 @@ impl Lora {
         let mut used = BTreeSet::new();
         let model = lora.install(base, |name, [out, from]| {
             let mut read = |part: &str, shape: [usize; 2]| {
-                let name = format!("base_model.model.{name}.{part}.weight");
+                let mut name = format!("base_model.model.{name}.{part}.weight");
+                if files.shape(&name).is_none() {
+                    // Newer writers nest the decoder of a model that sees.
+                    let nested = name.replacen(".model.layers.", ".model.language_model.layers.", 1);
+                    name = if files.shape(&nested).is_some() { nested } else { name };
+                }
                 let data = files.tensor(&name, &shape, FloatDType::F32);
                 used.insert(name);
                 data
@@ -160,6 +169,10 @@ impl Lora {
             return refuse("bias", "\"none\"");
         }
         // Anything here would give some layers another rank, scale or place.
+        // What `save` writes for a model that sees: the vision tower has layers of these names, too.
+        if !matches!(get("exclude_modules"), Value::Null) && get("exclude_modules") != NOT_VISION {
+            return refuse("exclude_modules", "null, or \".*visual.*\" (the vision tower)");
+        }
         for key in [
             "rank_pattern",
             "alpha_pattern",
@@ -167,7 +180,6 @@ impl Lora {
             "layers_to_transform",
             "layers_pattern",
             "target_parameters",
-            "exclude_modules",
             "layer_replication",
         ] {
             let empty = match get(key) {
@@ -243,7 +255,7 @@ impl Lora {
         }
         std::fs::create_dir_all(folder)
             .map_err(|source| CheckpointError::Write { path: folder.to_path_buf(), source })?;
-        let config = json!({
+        let mut config = json!({
             "base_model_name_or_path": base,
             "bias": "none",
             "fan_in_fan_out": false,
@@ -258,6 +270,9 @@ impl Lora {
             "use_dora": false,
             "use_rslora": self.rank_stabilised,
         });
+        if model.visual.is_some() {
+            config["exclude_modules"] = json!(NOT_VISION);
+        }
         write_json(&folder.join("adapter_config.json"), &config)?;
         Ok(write_shard(&folder.join("adapter_model.safetensors"), tensors)?)
     }

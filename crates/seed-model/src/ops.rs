@@ -22,7 +22,7 @@ mod rotary;
 mod selected_logprob;
 
 pub(crate) use attention::cached_attention;
-pub use attention::causal_attention;
+pub use attention::{causal_attention, full_attention};
 pub use embedding::embedding;
 pub use linear::linear;
 pub use mlp::gated_mlp;

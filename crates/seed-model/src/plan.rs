@@ -115,7 +115,8 @@ pub fn plan(config: &ModelConfig, workload: &Workload) -> Plan {
     let biases = u64::from(config.qkv_bias()) * (q + 2 * k) + u64::from(config.output_bias()) * hidden;
     let norms = 2 * hidden + u64::from(config.qk_norm()) * 2 * dim;
     let head = if config.tie_word_embeddings { 0 } else { vocab * hidden };
-    let parameters = vocab * hidden + layers * (block_matrices + biases + norms) + hidden + head;
+    let tower = config.vision.as_ref().map_or(0, |vision| vision.parameters());
+    let parameters = vocab * hidden + layers * (block_matrices + biases + norms) + hidden + head + tower;
     let adapter = match &workload.trained {
         Trained::Adapter(lora) => layers * adapter_parameters(lora, [hidden, q, k, inner]),
         _ => 0,

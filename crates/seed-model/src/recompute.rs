@@ -46,14 +46,14 @@ fn recompute(
     batch: &PackedBatch,
     loss: impl FnOnce(Tensor<2>, Tensor<2>) -> Tensor<1>,
 ) -> (Tensor<1>, GradientsParams) {
-    let rotary = model.rotary(&batch.positions());
+    let rotary = model.rotary(batch);
     let forward = |model: &CausalLm, layer: usize, x: Tensor<2>| {
         model.model.layers[layer].forward(x, &rotary, |q, k, v| model.attend(q, k, v, &batch.lengths))
     };
     let constant = model.valid();
     let layers = constant.model.layers.len();
     let mut inputs = Vec::with_capacity(layers);
-    let mut x = constant.model.embed_tokens.forward(&batch.ids);
+    let mut x = constant.embed(batch);
     for layer in 0..layers {
         inputs.push(x.clone());
         x = forward(&constant, layer, x);
@@ -73,7 +73,7 @@ fn recompute(
         parts.push(GradientsParams::from_grads(graph, model));
     }
     if let Some(gradient) = upstream {
-        let embeddings = model.model.embed_tokens.forward(&batch.ids);
+        let embeddings = model.embed(batch);
         if embeddings.is_tracked() {
             let graph = (embeddings * gradient.autodiff()).sum().backward();
             parts.push(GradientsParams::from_grads(graph, model));

@@ -4,6 +4,7 @@ use crate::batch::PackedBatch;
 use crate::causal_lm::CausalLm;
 use crate::decoder::id_tensor;
 use crate::ops::{self, SelectedLogprob};
+use crate::vision::{PictureError, PlacedPicture, Prompt, check_places};
 use burn::tensor::Tensor;
 
 /// A response to score, after its prompt.
@@ -13,6 +14,15 @@ pub struct ScoreRow<'a> {
     pub prompt: &'a [u32],
     /// Ids to score; may be empty.
     pub response: &'a [u32],
+    /// Pictures of the row; empty for text. In the prompt, or between scored parts of the response.
+    pub pictures: &'a [PlacedPicture],
+}
+
+impl<'a> ScoreRow<'a> {
+    /// A row without pictures.
+    pub fn new(prompt: &'a [u32], response: &'a [u32]) -> Self {
+        Self { prompt, response, pictures: &[] }
+    }
 }
 
 /// What [`score()`] returns: responses concatenated in the order of the rows, `R` tokens together.
@@ -46,6 +56,17 @@ pub enum ScoreError {
         /// Rows of the embedding.
         vocab_size: usize,
     },
+    /// Pictures and tokens do not fit together.
+    #[error("row {row}: {source}")]
+    Picture {
+        /// Index of the row.
+        row: usize,
+        /// What is wrong.
+        source: PictureError,
+    },
+    /// The model cannot see the pictures.
+    #[error(transparent)]
+    Unseen(PictureError),
     /// Logits cannot be divided by it.
     #[error("temperature is {found}, needed: a positive, finite number")]
     Temperature {
@@ -71,7 +92,7 @@ impl ScoreBatch {
     /// Lays out `rows`; `vocab_size` bounds the ids.
     ///
     /// # Errors
-    /// [`ScoreError`] for an empty prompt or an id outside the vocabulary.
+    /// [`ScoreError`] for an empty prompt, an id outside the vocabulary or a picture outside its row.
     pub fn new(rows: &[ScoreRow<'_>], vocab_size: usize) -> Result<Self, ScoreError> {
         let mut batch =
             Self { packed: PackedBatch::default(), predicted_by: vec![], targets: vec![], lengths: vec![] };
@@ -88,11 +109,13 @@ impl ScoreBatch {
                 continue;
             }
             let first = batch.packed.tokens() + row.prompt.len() - 1;
+            let length = row.prompt.len() + row.response.len() - 1;
+            check_places(row.pictures, length)
+                .map_err(|source| ScoreError::Picture { row: index, source })?;
             batch.predicted_by.extend((first..first + row.response.len()).map(|i| i as u32));
             batch.targets.extend_from_slice(row.response);
-            let length = row.prompt.len() + row.response.len() - 1;
-            batch.packed.ids.extend(ids.take(length));
-            batch.packed.lengths.push(length);
+            let ids: Vec<u32> = ids.take(length).copied().collect();
+            batch.packed.push_prompt(Prompt { ids: &ids, pictures: row.pictures });
         }
         Ok(batch)
     }
@@ -118,7 +141,8 @@ impl ScoreBatch {
 /// model's parameters where its device has autodiff.
 ///
 /// # Errors
-/// [`ScoreError`] for an empty prompt, an id outside the vocabulary or a temperature that is not positive.
+/// [`ScoreError`] for an empty prompt, an id outside the vocabulary, pictures that do not fit the row or the model, or a temperature
+/// that is not positive.
 pub fn score(
     model: &CausalLm,
     rows: &[ScoreRow<'_>],
@@ -129,6 +153,7 @@ pub fn score(
         return Err(ScoreError::Temperature { found: temperature });
     }
     let batch = ScoreBatch::new(rows, model.config().vocab_size)?;
+    model.check_pictures(&batch.packed).map_err(ScoreError::Unseen)?;
     let hidden = model.hidden(&batch.packed);
     Ok(batch.scores(hidden, model.lm_head(), temperature, entropy))
 }
@@ -139,13 +164,9 @@ mod tests {
 
     #[test]
     fn each_response_token_is_predicted_by_the_one_before_it() {
-        let rows = [
-            ScoreRow { prompt: &[1, 2], response: &[3, 4] },
-            ScoreRow { prompt: &[5], response: &[] },
-            ScoreRow { prompt: &[6], response: &[7] },
-        ];
+        let rows = [ScoreRow::new(&[1, 2], &[3, 4]), ScoreRow::new(&[5], &[]), ScoreRow::new(&[6], &[7])];
         let batch = ScoreBatch::new(&rows, 10).unwrap();
-        assert_eq!(batch.packed, PackedBatch { ids: vec![1, 2, 3, 6], lengths: vec![3, 1] });
+        assert_eq!(batch.packed, PackedBatch::new(&[vec![1, 2, 3], vec![6]]));
         assert_eq!(batch.predicted_by, [1, 2, 3]);
         assert_eq!(batch.targets, [3, 4, 7]);
         assert_eq!(batch.lengths, [2, 0, 1]);
@@ -153,9 +174,9 @@ mod tests {
 
     #[test]
     fn bad_rows_are_named() {
-        let row = ScoreRow { prompt: &[], response: &[1] };
+        let row = ScoreRow::new(&[], &[1]);
         assert_eq!(ScoreBatch::new(&[row], 10), Err(ScoreError::EmptyPrompt { row: 0 }));
-        let row = ScoreRow { prompt: &[1], response: &[10] };
+        let row = ScoreRow::new(&[1], &[10]);
         assert_eq!(
             ScoreBatch::new(&[row], 10),
             Err(ScoreError::UnknownId { row: 0, found: 10, vocab_size: 10 })

@@ -64,7 +64,7 @@ fn planned_bytes_are_near_measured_peaks() {
         );
 
         let ids: Vec<u32> = (0..256).collect();
-        let row = ScoreRow { prompt: &ids[..prompt], response: &ids[prompt..] };
+        let row = ScoreRow::new(&ids[..prompt], &ids[prompt..]);
         let batch = ScoreBatch::new(&vec![row; rows], config.vocab_size).unwrap();
         let activations = if recompute { Activations::Recompute } else { Activations::Keep };
         let ((_, gradients), step) = peak(|| {

@@ -1,7 +1,7 @@
 //! Many unrelated prompts at once: what an analyzer pass or an annotation run needs.
 
 use crate::sampler::{Sampling, StreamKey};
-use crate::source::{Completion, Request, SessionId, SourceError, TokenSource};
+use crate::source::{Completion, Context, Request, SessionId, SourceError, TokenSource};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -27,7 +27,7 @@ pub struct BatchOptions {
 /// [`TokenSource::max_context`] before, where prompts may be long.
 pub fn generate_batch<S: TokenSource>(
     sources: &mut [S],
-    prompts: &[Vec<u32>],
+    prompts: &[Context],
     options: &BatchOptions,
     progress: &(dyn Fn(usize) + Sync),
 ) -> Result<Vec<Completion>, SourceError> {

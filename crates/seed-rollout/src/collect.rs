@@ -9,7 +9,7 @@ pub use crate::episode::{Ending, Episode};
 use crate::episode::{Next, Running, Stage};
 use crate::row::{Finish, Layout, Row};
 use crate::sampler::{Purpose, Sampling, SamplingError, StreamKey};
-use crate::source::{Completion, Request, SessionId, SourceError, SourceStats, TokenSource};
+use crate::source::{Completion, Context, Request, SessionId, SourceError, SourceStats, TokenSource};
 use seed_envs::projection::Projection;
 use seed_envs::{EnvError, Suite, Task};
 use std::collections::{HashMap, VecDeque};
@@ -422,7 +422,7 @@ impl Hall<'_> {
         SessionId((group * self.stage.options.group_size + episode) as u64)
     }
 
-    fn request(&self, running: &Running, context: Vec<u32>, max_new_tokens: usize) -> Request {
+    fn request(&self, running: &Running, context: Context, max_new_tokens: usize) -> Request {
         let options = self.stage.options;
         let (group, episode) = running.place();
         let turn = running.turn();
@@ -496,14 +496,6 @@ pub enum CollectError {
         tokens: usize,
         /// The limit.
         limit: usize,
-    },
-    /// The environment shows pictures.
-    #[error(
-        "`{environment}` shows pictures; the collector writes prompts of text only: use the text form of the environment"
-    )]
-    Image {
-        /// The environment's name.
-        environment: String,
     },
     /// An environment failed.
     #[error("task `{task}`, step {step}")]

@@ -4,14 +4,17 @@
 //! to thread as a whole, so that nothing is shared and nothing depends on timing.
 
 use crate::collect::{CollectError, CollectOptions, GroupPlan};
-use crate::dialogue::{Dialogue, Scene};
+use crate::dialogue::{Dialogue, Played, Scene, frame};
+use crate::eyes::{Eyes, SightError};
 use crate::history::History;
 use crate::row::{EpisodeFacts, Finish, Layout, Row, RowBuilder};
-use crate::source::Completion;
+use crate::source::{Completion, Context};
 use seed_envs::projection::Projection;
-use seed_envs::{Environment, Observation, Outcome, StepInfo, Suite, Trajectory, TrajectoryStep};
+use seed_envs::{Environment, Image, Observation, Outcome, StepInfo, Suite, Trajectory, TrajectoryStep};
+use seed_model::PlacedPicture;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
 
 /// Why an episode ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -49,8 +52,38 @@ pub struct Episode {
     pub history_dropped: usize,
     /// What was seen, said and done.
     pub trajectory: Trajectory,
+    /// Distinct frames in the order in which they were first seen; steps and rows name them by index.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "crate::frames")]
+    pub frames: Vec<Arc<Image>>,
     /// The same as tokens: one row a step, or one for all, by layout.
     pub rows: Vec<Row>,
+}
+
+impl Episode {
+    /// Its text and frames: what prompts are written from.
+    pub fn played(&self) -> Played<'_> {
+        Played { trajectory: &self.trajectory, frames: &self.frames }
+    }
+
+    /// The pictures of one of its rows, at their places over prompt and response. Equal frames give the same `Arc`.
+    ///
+    /// # Errors
+    /// [`SightError`] when the row names a frame that the episode does not have, or a picture takes another number of tokens than
+    /// recorded (other eyes than those that collected it).
+    pub fn pictures(&self, row: &Row, eyes: Option<&Eyes>) -> Result<Vec<PlacedPicture>, SightError> {
+        let placed = row.pictures.iter().enumerate().map(|(index, reference)| {
+            let picture = eyes.ok_or(SightError::Blind)?.look(frame(&self.frames, reference.frame)?)?;
+            let (found, needed) = (reference.tokens, picture.tokens());
+            if found != needed {
+                let start = reference.start;
+                return Err(
+                    seed_model::vision::PictureError::Short { picture: index, start, found, needed }.into()
+                );
+            }
+            Ok(PlacedPicture { start: reference.start, picture })
+        });
+        placed.collect()
+    }
 }
 
 /// Everything that the episodes of a collection have in common.
@@ -79,7 +112,7 @@ impl Stage<'_> {
 #[derive(Debug)]
 pub(crate) enum Next {
     /// A response to this context of at most so many tokens.
-    Ask { context: Vec<u32>, max_new_tokens: usize },
+    Ask { context: Context, max_new_tokens: usize },
     /// Nothing more.
     Over,
 }
@@ -91,6 +124,9 @@ pub(crate) struct Running {
     environment: Box<dyn Environment>,
     trajectory: Trajectory,
     observation: Observation,
+    /// Distinct frames so far; the current one, where there is one.
+    frames: Vec<Arc<Image>>,
+    frame: Option<usize>,
     history: History,
     info: StepInfo,
     rows: Vec<RowBuilder>,
@@ -127,6 +163,8 @@ impl Running {
             trajectory,
             history: History::new(observation.text.clone()),
             observation,
+            frames: Vec::new(),
+            frame: None,
             info: StepInfo::default(),
             rows: Vec::new(),
             history_dropped: 0,
@@ -177,7 +215,7 @@ impl Running {
             action,
             action_valid: Some(projected.is_valid()),
             reward: answer.reward,
-            image: None,
+            image: self.frame.take(),
         });
         self.info = answer.info;
         if answer.done {
@@ -195,9 +233,8 @@ impl Running {
     }
 
     fn ask(&mut self, stage: Stage) -> Result<Next, CollectError> {
-        if self.observation.image.is_some() {
-            return Err(CollectError::Image { environment: self.trajectory.environment.clone() });
-        }
+        self.frame = self.observation.image.clone().map(|image| self.keep(image));
+        let frame = self.frame.unwrap_or(0);
         let options = stage.options;
         let budget = stage.row_budget();
         let scene = Scene {
@@ -205,6 +242,7 @@ impl Running {
             history: &self.history,
             admissible: self.observation.admissible.as_deref(),
             skill: None,
+            image: self.observation.image.as_deref(),
         };
         match options.layout {
             Layout::Transcript if !self.rows.is_empty() => {
@@ -213,12 +251,12 @@ impl Running {
                 if row.len() + between.len() >= budget {
                     return Ok(self.end(Ending::TokenBudget));
                 }
-                row.push_context(&between);
+                row.push_context(&between, frame);
             }
             _ => {
                 let limit = options.max_prompt_tokens;
                 let prompt = stage.dialogue.prompt(&scene, options.layout, limit, options.prompt_overflow)?;
-                let tokens = prompt.ids.len();
+                let tokens = prompt.context.len();
                 if tokens > limit && self.rows.is_empty() {
                     let task = self.trajectory.task.id.clone();
                     return Err(CollectError::PromptTooLong { task, tokens, limit });
@@ -227,7 +265,7 @@ impl Running {
                     return Ok(self.end(Ending::TokenBudget));
                 }
                 self.history_dropped += usize::from(prompt.history_dropped > 0);
-                self.rows.push(RowBuilder::new(prompt.ids, prompt.cut));
+                self.rows.push(RowBuilder::new(prompt.context, prompt.cut, frame));
             }
         }
         let row = self.rows.last().expect("pushed above");
@@ -235,8 +273,21 @@ impl Running {
         Ok(Next::Ask { context: row.context(), max_new_tokens: self.max_new_tokens })
     }
 
+    /// The index of a frame; one that was seen before is not kept twice.
+    fn keep(&mut self, image: Arc<Image>) -> usize {
+        let known = self.frames.iter().position(|kept| Arc::ptr_eq(kept, &image) || **kept == *image);
+        known.unwrap_or_else(|| {
+            self.frames.push(image);
+            self.frames.len() - 1
+        })
+    }
+
     /// The finished episode.
-    pub(crate) fn finish(self, stage: Stage) -> Episode {
+    pub(crate) fn finish(mut self, stage: Stage) -> Episode {
+        // Nobody answers the last frame, but whoever looks at the episode wants to see it.
+        if let Some(image) = self.observation.image.take() {
+            self.keep(image);
+        }
         let ending = self.ending.expect("only finished episodes are taken apart");
         let mut trajectory = self.trajectory;
         trajectory.final_observation = self.observation.text;
@@ -255,6 +306,7 @@ impl Running {
             episode: self.episode,
             ending,
             history_dropped: self.history_dropped,
+            frames: self.frames,
             rows: self.rows.into_iter().map(|row| row.finish(&facts)).collect(),
             trajectory,
         }

@@ -5,6 +5,7 @@
 //! | [`row`] | the token row: ids, mask, log-probabilities, where they come from |
 //! | [`template`], [`history`] | the words around what an environment says |
 //! | [`dialogue`] | text to prompt ids and back; what stands between turns |
+//! | [`eyes`] | frames of an environment as pictures of a model |
 //! | [`sampler`] | a token from logits; named random streams |
 //! | [`source`] | the boundary between collection and generation |
 //! | [`engine`] | a token source over a model in this process |
@@ -22,6 +23,8 @@ pub mod collect;
 pub mod dialogue;
 pub mod engine;
 mod episode;
+pub mod eyes;
+mod frames;
 pub mod history;
 pub mod record;
 pub mod replay;

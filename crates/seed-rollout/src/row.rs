@@ -3,7 +3,9 @@
 //! Ids that were sampled are never derived again from text; mask and log-probabilities are made in the same
 //! breath as the ids. A row is never padded.
 
+use crate::source::Context;
 use seed_envs::Task;
+use seed_model::PlacedPicture;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -71,6 +73,17 @@ pub struct TokenSignals {
     pub gate: Vec<f32>,
 }
 
+/// A picture of a row, by reference: the pixels are with the episode, once for each distinct frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowPicture {
+    /// Its first place holder, counted over prompt and response.
+    pub start: usize,
+    /// The place holders that it takes.
+    pub tokens: usize,
+    /// Index into the frames of the episode.
+    pub frame: usize,
+}
+
 /// One training sample.
 ///
 /// `response_ids`, `response_mask` and `logp` have one length. In the transcript layout the response holds the
@@ -87,6 +100,9 @@ pub struct Row {
     /// Natural log-probability of each sampled token as the engine computed it, under the sampling temperature and
     /// over the whole vocabulary of the model; 0 where the mask is off.
     pub logp: Vec<f32>,
+    /// Pictures in the order of their places; none for text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pictures: Vec<RowPicture>,
     /// The responses inside, in time order; exactly one in the step layout.
     pub turns: Vec<Turn>,
     /// Group: episodes of one task that are compared with each other. Assigned by the collector.
@@ -174,6 +190,17 @@ impl Row {
                 return Err(RowError::Logp { position, found: logp, sampled });
             }
         }
+        let mut free = 0;
+        for (index, picture) in self.pictures.iter().enumerate() {
+            let RowPicture { start, tokens, .. } = *picture;
+            let end = start + tokens;
+            let sampled = (start.max(self.prompt_ids.len())..end.min(self.len()))
+                .any(|at| self.response_mask[at - self.prompt_ids.len()]);
+            if start < free || tokens == 0 || end > self.len() || sampled {
+                return Err(RowError::Picture { index, start, end, tokens: self.len() });
+            }
+            free = end;
+        }
         if let Some(vocabulary) = vocabulary {
             let ids = self.prompt_ids.iter().chain(&self.response_ids);
             if let Some((position, &id)) = ids.enumerate().find(|&(_, &id)| id as usize >= vocabulary) {
@@ -236,6 +263,20 @@ pub enum RowError {
         /// Whether the policy sampled this token.
         sampled: bool,
     },
+    /// A picture outside of the row, over sampled tokens or over the one before.
+    #[error(
+        "picture {index} takes tokens {start}..{end} of {tokens}; pictures are ordered, do not overlap and cover no sampled token"
+    )]
+    Picture {
+        /// Which picture.
+        index: usize,
+        /// Its first token.
+        start: usize,
+        /// One past its last.
+        end: usize,
+        /// Tokens of prompt and response.
+        tokens: usize,
+    },
     /// An id that the tokenizer does not have.
     #[error("token {position} of the row is id {id}; the vocabulary has {vocabulary}")]
     Id {
@@ -257,12 +298,16 @@ pub struct RowBuilder {
     logp: Vec<f32>,
     turns: Vec<Turn>,
     prompt_cut: usize,
+    /// Pictures with the index of their frame.
+    pictures: Vec<(PlacedPicture, usize)>,
 }
 
 impl RowBuilder {
-    /// A row that starts with these prompt tokens, `prompt_cut` of which were cut from the left.
-    pub fn new(prompt_ids: Vec<u32>, prompt_cut: usize) -> Self {
-        Self { prompt_ids, prompt_cut, ..Self::default() }
+    /// A row that starts with this prompt, of which `prompt_cut` tokens were cut from the left. Its pictures show `frame` of the episode.
+    pub fn new(prompt: impl Into<Context>, prompt_cut: usize, frame: usize) -> Self {
+        let Context { ids, pictures } = prompt.into();
+        let pictures = pictures.into_iter().map(|placed| (placed, frame)).collect();
+        Self { prompt_ids: ids, prompt_cut, pictures, ..Self::default() }
     }
 
     /// Appends a response: its ids, their log-probabilities, the step that it answers.
@@ -283,16 +328,22 @@ impl RowBuilder {
         turn.valid = valid;
     }
 
-    /// Appends tokens that the policy did not sample.
-    pub fn push_context(&mut self, ids: &[u32]) {
-        self.response_ids.extend_from_slice(ids);
+    /// Appends tokens that the policy did not sample; their pictures show `frame` of the episode.
+    pub fn push_context(&mut self, context: &Context, frame: usize) {
+        let start = self.len();
+        let moved = |placed: &PlacedPicture| PlacedPicture { start: placed.start + start, ..placed.clone() };
+        self.pictures.extend(context.pictures.iter().map(|placed| (moved(placed), frame)));
+        self.response_ids.extend_from_slice(&context.ids);
         self.response_mask.resize(self.response_ids.len(), false);
         self.logp.resize(self.response_ids.len(), 0.0);
     }
 
     /// Prompt and response so far: the context of the next token.
-    pub fn context(&self) -> Vec<u32> {
-        [self.prompt_ids.as_slice(), &self.response_ids].concat()
+    pub fn context(&self) -> Context {
+        Context {
+            ids: [self.prompt_ids.as_slice(), &self.response_ids].concat(),
+            pictures: self.pictures.iter().map(|(placed, _)| placed.clone()).collect(),
+        }
     }
 
     /// Tokens so far.
@@ -320,6 +371,15 @@ impl RowBuilder {
             response_ids: self.response_ids,
             response_mask: self.response_mask,
             logp: self.logp,
+            pictures: self
+                .pictures
+                .iter()
+                .map(|(placed, frame)| RowPicture {
+                    start: placed.start,
+                    tokens: placed.picture.tokens(),
+                    frame: *frame,
+                })
+                .collect(),
             turns: self.turns,
             prompt_cut: self.prompt_cut,
             group: episode.group,

@@ -197,6 +197,7 @@ pub struct Pick {
 #[derive(Debug, Clone)]
 pub struct Sampler {
     vocabulary: usize,
+    never: Vec<u32>,
     weights: Vec<f32>,
     order: Vec<u32>,
 }
@@ -205,7 +206,13 @@ impl Sampler {
     /// A sampler that picks ids below `vocabulary`, the size of the tokenizer. Embedding matrices often have more
     /// rows than that; no text stands behind those.
     pub fn new(vocabulary: usize) -> Self {
-        Self { vocabulary, weights: Vec::new(), order: Vec::new() }
+        Self { vocabulary, never: Vec::new(), weights: Vec::new(), order: Vec::new() }
+    }
+
+    /// Leaves out some ids below the vocabulary, too: place holders of pictures.
+    pub fn never(mut self, ids: impl IntoIterator<Item = u32>) -> Self {
+        self.never.extend(ids);
+        self
     }
 
     /// Picks one token from the `logits` of one position, one draw of `stream` (none for greedy sampling).
@@ -224,27 +231,36 @@ impl Sampler {
         if allowed == 0 {
             return Err(PickError::NoVocabulary { logits: logits.len(), vocabulary: self.vocabulary });
         }
-        let (mut best, mut top) = (0, f32::NEG_INFINITY);
+        let (mut best, mut top) = (None::<usize>, f32::NEG_INFINITY);
         for (id, &logit) in logits.iter().enumerate() {
             if logit.is_nan() || logit == f32::INFINITY {
                 return Err(PickError::NotFinite);
             }
             top = top.max(logit);
-            if id < allowed && logit > logits[best] {
-                best = id;
+            if id < allowed
+                && best.is_none_or(|best| logit > logits[best])
+                && !self.never.contains(&(id as u32))
+            {
+                best = Some(id);
             }
         }
         if top == f32::NEG_INFINITY {
             return Err(PickError::NotFinite);
         }
+        let Some(best) = best else {
+            return Err(PickError::NoVocabulary { logits: logits.len(), vocabulary: self.vocabulary });
+        };
         let shifted = |logit: f32| (f64::from(logit) - f64::from(top)) / sampling.scoring_temperature();
 
         self.weights.clear();
         let scale = (1.0 / sampling.scoring_temperature()) as f32;
         self.weights.extend(logits.iter().map(|&logit| ((logit - top) * scale).exp()));
         let sum = |weights: &[f32]| weights.iter().map(|&weight| f64::from(weight)).sum::<f64>();
-        let inside = sum(&self.weights[..allowed]);
+        let mut inside = sum(&self.weights[..allowed]);
         let total = inside + sum(&self.weights[allowed..]);
+        for &id in self.never.iter().filter(|id| (**id as usize) < allowed) {
+            inside -= f64::from(std::mem::take(&mut self.weights[id as usize]));
+        }
 
         let id = if sampling.temperature == 0.0 {
             best

@@ -5,20 +5,76 @@
 
 use crate::row::Finish;
 use crate::sampler::{PickError, Sampling, SamplingError, StreamKey};
+use seed_model::{PlacedPicture, Prompt};
 
 /// One conversation with the policy: usually an episode. A source may keep what it computed for a session until
 /// [`TokenSource::close`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(pub u64);
 
+/// Tokens before a response, with the pictures that stand among them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Context {
+    /// Every token, earlier turns and place holders included.
+    pub ids: Vec<u32>,
+    /// Pictures in the order of their places; empty for text.
+    pub pictures: Vec<PlacedPicture>,
+}
+
+impl Context {
+    /// Number of tokens.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// No token.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// The same for the model.
+    pub fn as_prompt(&self) -> Prompt<'_> {
+        Prompt { ids: &self.ids, pictures: &self.pictures }
+    }
+
+    /// Length of the common beginning of two contexts; ends before a picture that they do not share.
+    pub fn common(&self, other: &Self) -> usize {
+        let ids = self.ids.iter().zip(&other.ids).take_while(|(a, b)| a == b).count();
+        let shared = self.pictures.iter().zip(&other.pictures).take_while(|(a, b)| a == b).count();
+        let next = [&self.pictures, &other.pictures].into_iter().filter_map(|pictures| pictures.get(shared));
+        let end = next.map(|placed| placed.start).fold(ids, usize::min);
+        self.before_picture(end)
+    }
+
+    /// `len`, or the start of the picture that `len` would cut.
+    pub fn before_picture(&self, len: usize) -> usize {
+        let cut = self.pictures.iter().map(PlacedPicture::tokens).find(|at| at.start < len && len < at.end);
+        cut.map_or(len, |at| at.start)
+    }
+
+    /// The tokens from `start` on, which cuts no picture.
+    pub fn tail(&self, start: usize) -> Self {
+        let pictures = self.pictures.iter().filter(|placed| placed.start >= start);
+        let moved = |placed: &PlacedPicture| PlacedPicture { start: placed.start - start, ..placed.clone() };
+        Self { ids: self.ids[start..].to_vec(), pictures: pictures.map(moved).collect() }
+    }
+}
+
+impl From<Vec<u32>> for Context {
+    /// Text.
+    fn from(ids: Vec<u32>) -> Self {
+        Self { ids, pictures: Vec::new() }
+    }
+}
+
 /// A response that is wanted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     /// The conversation. It has at most one request under way.
     pub session: SessionId,
-    /// Every token before the response, earlier turns included. What a source remembers of the session never
+    /// Everything before the response, earlier turns included. What a source remembers of the session never
     /// changes the result, only the work.
-    pub context: Vec<u32>,
+    pub context: Context,
     /// How tokens are picked.
     pub sampling: Sampling,
     /// Limit of the response, end token included.

@@ -319,6 +319,11 @@ impl PromptTemplate {
         })
     }
 
+    /// The prompts have a place for a picture.
+    pub fn shows_images(&self) -> bool {
+        self.style.required[0].contains(&Slot::Image)
+    }
+
     /// Sets the number of characters beyond which a prompt with history gives way to the one without.
     #[must_use]
     pub fn with_char_limit(mut self, limit: Option<usize>) -> Self {

@@ -5,7 +5,8 @@ use crate::run_folder::{RunFolder, StorageError, write_file, write_folder};
 use burn::tensor::{Device, FloatDType};
 use seed_model::checkpoint::{CheckpointError, SaveOptions};
 use seed_model::optim::StateError;
-use seed_model::{CausalLm, ChatTemplate, GenerationConfig, Tokenizer, TokenizerError};
+use seed_model::vision::ProcessorError;
+use seed_model::{CausalLm, ChatTemplate, GenerationConfig, ImageProcessor, Tokenizer, TokenizerError};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
@@ -32,6 +33,9 @@ pub enum SaveError {
     /// The tokenizer's files.
     #[error(transparent)]
     Tokenizer(#[from] TokenizerError),
+    /// The image processor's file.
+    #[error(transparent)]
+    Processor(#[from] ProcessorError),
     /// The optimiser's file.
     #[error(transparent)]
     Optimizer(#[from] StateError),
@@ -46,6 +50,8 @@ pub struct Companions<'a> {
     pub chat: &'a ChatTemplate,
     /// Saved where the starting model had one.
     pub generation_config: Option<&'a GenerationConfig>,
+    /// Saved where the policy sees.
+    pub processor: Option<&'a ImageProcessor>,
 }
 
 /// Writes the checkpoint of `state.update`; it appears whole or not at all.
@@ -83,6 +89,9 @@ pub fn save_model(folder: &Path, model: &CausalLm, companions: Companions<'_>) -
     seed_model::checkpoint::save(model, folder, &options)?;
     companions.tokenizer.save(folder)?;
     write_file(&folder.join("chat_template.jinja"), companions.chat.source().as_bytes())?;
+    if let Some(processor) = companions.processor {
+        processor.save(folder)?;
+    }
     Ok(())
 }
 

@@ -20,7 +20,7 @@ use seed_envs::household::demonstration::{Demonstrator, Habits};
 use seed_envs::household::{Household, HouseholdOptions};
 use seed_model::device::DeviceError;
 use seed_model::{CausalLm, ModelConfig};
-use seed_rollout::dialogue::DialogueError;
+use seed_rollout::dialogue::{DialogueError, Played};
 use std::path::Path;
 use std::time::Instant;
 
@@ -97,7 +97,8 @@ pub fn pretrain(
             ScriptedAnnotator::skill(&guidance.source, OutcomeLabel::of(&guidance.source))
         });
         let block = lesson.map(|skill| world.skill_block(&skill.episode_skill));
-        lessons.push(transcript(dialogue, &demonstration.trajectory, block.as_deref())?);
+        let played = Played { trajectory: &demonstration.trajectory, frames: &[] };
+        lessons.push(transcript(dialogue, played, block.as_deref())?);
     }
     let held_out = lessons.split_off(demonstrations as usize);
     let tokens: usize = lessons.iter().map(|lesson| lesson.row().tokens()).sum();
@@ -131,8 +132,12 @@ pub fn pretrain(
         }
     })?;
     note(format!("held-out loss {:.3}", loss_of(&learner, &mesh, &held_out, 8192)?));
-    let companions =
-        Companions { tokenizer: &dialogue.tokenizer, chat: &dialogue.chat, generation_config: None };
+    let companions = Companions {
+        tokenizer: &dialogue.tokenizer,
+        chat: &dialogue.chat,
+        generation_config: None,
+        processor: None,
+    };
     Ok(save_model(to, &learner.snapshot(), companions)?)
 }
 

@@ -7,7 +7,7 @@ pub mod fit;
 pub mod records;
 pub mod transcript;
 
-use crate::config::{Config, OverLong, SftSplit};
+use crate::config::{OverLong, SftSplit};
 use crate::learner::Learner;
 use crate::metrics::{JsonLines, Record};
 use crate::observer::{Event, Observer};
@@ -21,7 +21,7 @@ use fit::{FitError, FitOptions, Lesson, fit, loss_of};
 use records::{AnyAnnotator, annotate};
 use seed_analyzer::annotator::openai::OpenaiError;
 use seed_analyzer::annotator::run::RunError;
-use seed_analyzer::records::{SkillRecord, SplitBy, split};
+use seed_analyzer::records::{SkillRecord, SplitBy, skill_id, split};
 use seed_envs::Trajectory;
 use seed_model::ScoreError;
 use seed_rollout::collect::{CollectError, CollectOptions, Collector, Episode};
@@ -30,6 +30,7 @@ use seed_rollout::engine::Engine;
 use seed_rollout::record::{Header, Reader, RecordError, Writer};
 use seed_rollout::row::Row;
 use seed_rollout::sampler::{Purpose, Sampling, StreamKey};
+use std::collections::HashMap;
 
 /// Why stage 1 stops.
 #[derive(Debug, thiserror::Error)]
@@ -130,12 +131,12 @@ pub fn run(
     let (training, validation) =
         split(records, by, config.sft.validation_share, derive(config.run.seed, "sft split", &[]));
     let mut over_long = 0;
-    let mut training = lessons(setup, &analyst, &training, &mut over_long)?;
-    let validation = lessons(setup, &analyst, &validation, &mut over_long)?;
+    let mut training = lessons(setup, &analyst, &training, &episodes, &mut over_long)?;
+    let validation = lessons(setup, &analyst, &validation, &episodes, &mut over_long)?;
 
     let mut summary = Record::new();
     summary.set("sft/records", training.len() as f64);
-    rehearse(&mut training, &episodes, config);
+    rehearse(&mut training, &episodes, setup)?;
     summary.set("sft/rejected", rejected as f64);
     summary.set("sft/over_long", over_long as f64);
     summary.set("sft/parse_rate_before", parse_rate(setup, &analyst, engines, &episodes, observer)?);
@@ -229,15 +230,21 @@ fn episodes(
 }
 
 /// Adds rows of the policy's own episodes, drawn without replacement in a seeded order.
-fn rehearse(lessons: &mut Vec<Lesson>, episodes: &[Episode], config: &Config) {
-    let mut rows: Vec<&Row> = episodes.iter().flat_map(|episode| &episode.rows).collect();
+fn rehearse(lessons: &mut Vec<Lesson>, episodes: &[Episode], setup: &Setup) -> Result<(), DialogueError> {
+    let config = &setup.config;
+    let rows = episodes.iter().flat_map(|episode| episode.rows.iter().map(move |row| (episode, row)));
+    let mut rows: Vec<(&Episode, &Row)> = rows.collect();
     shuffle(&mut rows, &mut stream(config.run.seed, "sft rehearsal", &[]));
     let count = (config.sft.rehearsal * lessons.len() as f64).round() as usize;
-    lessons.extend(rows.into_iter().take(count).map(|row| Lesson {
-        prompt: row.prompt_ids.clone(),
-        response: row.response_ids.clone(),
-        mask: row.response_mask.clone(),
-    }));
+    for (episode, row) in rows.into_iter().take(count) {
+        lessons.push(Lesson {
+            prompt: row.prompt_ids.clone(),
+            response: row.response_ids.clone(),
+            mask: row.response_mask.clone(),
+            pictures: episode.pictures(row, setup.world.dialogue.eyes.as_ref())?,
+        });
+    }
+    Ok(())
 }
 
 /// Records as rows: the analysis prompt as context, the answer with its end token to be learnt.
@@ -245,12 +252,19 @@ fn lessons(
     setup: &Setup,
     analyst: &Analyst,
     records: &[SkillRecord],
+    episodes: &[Episode],
     over_long: &mut usize,
 ) -> Result<Vec<Lesson>, SftError> {
     let config = &setup.config;
+    let rollouts = config.sft.rollouts;
+    let id = |(place, episode): (usize, &Episode)| skill_id(&episode.trajectory, place % rollouts);
+    let by_id: HashMap<String, &Episode> =
+        episodes.iter().enumerate().map(|(place, episode)| (id((place, episode)), episode)).collect();
     let mut lessons = Vec::with_capacity(records.len());
     for record in records {
-        let prompt = analyst.encode(&setup.world, &record.prompt)?;
+        let episode = by_id.get(&record.skill_id).expect("records are made from these episodes");
+        let Episode { trajectory, frames, .. } = episode;
+        let prompt = analyst.encode(&setup.world, &record.prompt, trajectory, frames)?;
         let lesson = Lesson::new(prompt, transcript::response(&setup.world.dialogue, &record.response)?);
         let tokens = lesson.row().tokens();
         match config.sft.over_long {
@@ -278,8 +292,7 @@ fn parse_rate(
 ) -> Result<f64, SftError> {
     let count = setup.config.sft.gate_episodes.min(episodes.len()).max(1);
     // Evenly spaced, so that every kind of task takes part.
-    let chosen: Vec<&Trajectory> =
-        (0..count).filter_map(|i| Some(&episodes.get(i * episodes.len() / count)?.trajectory)).collect();
+    let chosen: Vec<&Episode> = (0..count).filter_map(|i| episodes.get(i * episodes.len() / count)).collect();
     let stream = StreamKey::new(setup.config.run.seed, Purpose::Analysis);
     observer.event(Event::Started { what: "analysis", total: Some(chosen.len() as u64) });
     let progress = |_| observer.event(Event::Advanced(1));

@@ -24,6 +24,7 @@ use seed_model::{CausalLm, GenerationConfig};
 use seed_rollout::collect::CollectError;
 use seed_rollout::dialogue::DialogueError;
 use seed_rollout::engine::{Engine, EngineOptions};
+use seed_rollout::eyes::Eyes;
 use seed_rollout::record::{Header, RecordError, Writer};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -314,6 +315,7 @@ impl<'a> Run<'a> {
             tokenizer: &dialogue.tokenizer,
             chat: &dialogue.chat,
             generation_config: self.setup.generation_config.as_ref(),
+            processor: dialogue.eyes.as_ref().map(Eyes::processor),
         }
     }
 

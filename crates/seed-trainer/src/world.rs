@@ -2,15 +2,19 @@
 
 use crate::config::{Config, EnvName, Layout, Overflow, Truncation};
 use seed_analyzer::{SkillBlock, SkillKind};
+use seed_envs::Suite;
 use seed_envs::projection::{Projection, UnknownProjection};
-use seed_envs::{Suite, Trajectory};
+use seed_model::vision::ProcessorError;
 use seed_model::{
-    ChatTemplate, RenderOptions, TemplateError as ChatTemplateError, Tokenizer, TokenizerError,
+    ChatTemplate, ImageProcessor, ModelConfig, RenderOptions, TemplateError as ChatTemplateError, Tokenizer,
+    TokenizerError,
 };
-use seed_rollout::collect::CollectOptions;
+use seed_rollout::collect::{CollectOptions, Episode};
 use seed_rollout::dialogue::{Dialogue, DialogueError, PromptOverflow};
+use seed_rollout::eyes::Eyes;
 use seed_rollout::row;
 use seed_rollout::sampler::{Purpose, Sampling};
+use seed_rollout::source::Context;
 use seed_rollout::suites::{AlfWorldConfig, HouseholdConfig, SuiteConfig, SuiteError};
 use seed_rollout::template::{PromptTemplate, TemplateError};
 use std::path::{Path, PathBuf};
@@ -35,12 +39,29 @@ pub enum WorldError {
     /// The chat template.
     #[error(transparent)]
     Chat(#[from] ChatTemplateError),
+    /// The shape of the policy.
+    #[error(transparent)]
+    Model(#[from] seed_model::ConfigError),
+    /// The image processor.
+    #[error(transparent)]
+    Processor(#[from] ProcessorError),
     /// An environment that this build cannot train on.
     #[error("`env.name` is `{name}`, which training cannot open yet; it opens household and alfworld")]
     NotHere {
         /// The environment.
         name: EnvName,
     },
+}
+
+/// Eyes of a policy that sees; `None` for one of text, and for a folder of a tokenizer alone.
+fn eyes(model: &Path) -> Result<Option<Eyes>, WorldError> {
+    if !model.join("config.json").is_file() {
+        return Ok(None);
+    }
+    Ok(match ModelConfig::read(model)?.vision {
+        Some(vision) => Some(Eyes::new(ImageProcessor::load(model)?, &vision)),
+        None => None,
+    })
 }
 
 /// Everything between a policy and its tasks.
@@ -71,6 +92,7 @@ impl World {
             },
             template: PromptTemplate::embedded(name)?,
             history_length: config.env.history,
+            eyes: eyes(model)?,
         };
         let suite = match config.env.name {
             EnvName::Household => SuiteConfig::Household(HouseholdConfig {
@@ -142,10 +164,10 @@ impl World {
     pub fn teacher_prompt(
         &self,
         config: &Config,
-        trajectory: &Trajectory,
+        episode: &Episode,
         step: usize,
         block: &str,
-    ) -> Result<Option<Vec<u32>>, DialogueError> {
+    ) -> Result<Option<Context>, DialogueError> {
         let layout = self.collect_options(config).layout;
         let budget = config.rollout.max_prompt_tokens + config.opd.skill_tokens;
         let (limit, overflow) = match config.opd.overflow {
@@ -154,8 +176,8 @@ impl World {
             Overflow::MaskRow => (usize::MAX, PromptOverflow::DropHistory),
             Overflow::Left => (config.rollout.max_prompt_tokens, PromptOverflow::Left),
         };
-        let prompt = self.dialogue.prompt_of(trajectory, step, Some(block), layout, limit, overflow)?;
-        Ok((prompt.ids.len() <= budget).then_some(prompt.ids))
+        let prompt = self.dialogue.prompt_of(episode.played(), step, Some(block), layout, limit, overflow)?;
+        Ok((prompt.context.len() <= budget).then_some(prompt.context))
     }
 
     /// Which tokens of a response stand inside its action tags, tags included; none where there are no tags.

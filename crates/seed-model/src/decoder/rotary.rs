@@ -1,6 +1,6 @@
 //! Angles of the rotary embedding.
 
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData, s};
 
 /// Cosines and sines for the tokens of one batch.
 #[derive(Debug, Clone)]
@@ -39,4 +39,32 @@ pub fn rotary_tables(positions: &[u32], head_dim: usize, theta: f64, device: &De
     let tensor =
         |values: Vec<f32>| Tensor::from_data(TensorData::new(values, [positions.len(), half]), &device);
     Rotary { cos: tensor(cos), sin: tensor(sin) }
+}
+
+/// Tables for tokens at positions on several axes: pair `i` turns as in [`rotary_tables`], by the position on the axis whose section
+/// of pairs holds it. Equal positions on all axes give the plain table.
+///
+/// `sections` sum to half the head size.
+pub fn axis_tables(
+    positions: &[[u32; 3]],
+    sections: [usize; 3],
+    head_dim: usize,
+    theta: f64,
+    device: &Device,
+) -> Rotary {
+    let axis = |axis: usize| {
+        let positions: Vec<u32> = positions.iter().map(|at| at[axis]).collect();
+        rotary_tables(&positions, head_dim, theta, device)
+    };
+    let axes: [Rotary; 3] = std::array::from_fn(axis);
+    let mut start = 0;
+    let ranges = sections.map(|pairs| {
+        start += pairs;
+        start - pairs..start
+    });
+    let join = |part: fn(&Rotary) -> &Tensor<2>| {
+        let parts = axes.iter().zip(&ranges).filter(|(_, pairs)| !pairs.is_empty());
+        Tensor::cat(parts.map(|(axis, pairs)| part(axis).clone().slice(s![.., pairs.clone()])).collect(), 1)
+    };
+    Rotary { cos: join(|axis| &axis.cos), sin: join(|axis| &axis.sin) }
 }

@@ -4,6 +4,7 @@ use super::GenerateError;
 use crate::ops::cpu::logprob::softmax_of;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::borrow::Cow;
 
 /// How tokens are chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -102,10 +103,14 @@ impl Decoding {
     }
 }
 
-/// Chooses among the first `limit` ids.
-pub(super) fn choose(logits: &[f32], decoding: &Decoding, limit: usize, draw: Draw) -> Choice {
+/// Chooses among the first `limit` ids, `never` left out.
+pub(super) fn choose(logits: &[f32], decoding: &Decoding, limit: usize, never: &[u32], draw: Draw) -> Choice {
     let temperature = decoding.temperature() as f32;
-    let allowed = &logits[..limit];
+    let mut allowed = Cow::Borrowed(&logits[..limit]);
+    for &id in never.iter().filter(|id| (**id as usize) < limit) {
+        allowed.to_mut()[id as usize] = f32::NEG_INFINITY;
+    }
+    let allowed = &allowed;
     let id = match decoding {
         Decoding::Greedy => largest(allowed),
         Decoding::Sample(_) => sample(allowed, temperature, draw),

@@ -4,6 +4,7 @@ use super::choose::{Choice, Decoding, Draw, choose};
 use crate::cache::{CacheError, CacheLayout, KvCache, SlotId};
 use crate::causal_lm::CausalLm;
 use crate::ops;
+use crate::vision::Prompt;
 use burn::module::Module;
 use burn::tensor::{FloatDType, Int, Tensor, TensorData};
 use rayon::prelude::*;
@@ -21,6 +22,8 @@ pub struct Decoder {
 pub struct Logits {
     values: Vec<f32>,
     vocab_size: usize,
+    /// Place holders of pictures and videos: never chosen.
+    place_holders: Vec<u32>,
 }
 
 impl Decoder {
@@ -40,20 +43,31 @@ impl Decoder {
     /// # Panics
     /// When a prompt is empty.
     pub fn add(&mut self, prompts: &[&[u32]]) -> Result<(Vec<SlotId>, Logits), CacheError> {
-        let mut first: HashMap<&[u32], usize> = HashMap::new();
-        let mut distinct: Vec<&[u32]> = Vec::new();
+        self.add_prompts(&prompts.iter().map(|ids| Prompt::text(ids)).collect::<Vec<_>>())
+    }
+
+    /// As [`add`](Self::add), for prompts with pictures: equal ones have equal tokens and equal pictures.
+    ///
+    /// # Errors
+    /// [`CacheError`]; no sequence was started then.
+    ///
+    /// # Panics
+    /// When a prompt is empty.
+    pub fn add_prompts(&mut self, prompts: &[Prompt<'_>]) -> Result<(Vec<SlotId>, Logits), CacheError> {
+        let mut first: HashMap<Prompt, usize> = HashMap::new();
+        let mut distinct: Vec<Prompt> = Vec::new();
         let of: Vec<usize> = prompts
             .iter()
             .map(|prompt| {
-                *first.entry(prompt).or_insert_with(|| {
-                    distinct.push(prompt);
+                *first.entry(*prompt).or_insert_with(|| {
+                    distinct.push(*prompt);
                     distinct.len() - 1
                 })
             })
             .collect();
         let slots: Vec<SlotId> = distinct.iter().map(|_| self.cache.add()).collect();
-        let rows: Vec<(SlotId, &[u32])> = slots.iter().copied().zip(distinct).collect();
-        let logits = match self.extend(&rows) {
+        let rows: Vec<(SlotId, Prompt)> = slots.iter().copied().zip(distinct).collect();
+        let logits = match self.extend_prompts(&rows) {
             Ok(logits) => logits,
             Err(error) => {
                 slots.into_iter().for_each(|slot| self.cache.free(slot));
@@ -69,7 +83,7 @@ impl Decoder {
                 if std::mem::replace(&mut taken[i], true) { self.cache.fork(slots[i]) } else { slots[i] }
             })
             .collect();
-        Ok((slots, Logits { values, vocab_size: logits.vocab_size }))
+        Ok((slots, Logits { values, ..logits }))
     }
 
     /// A sequence without tokens; [`extend`](Self::extend) fills it.
@@ -85,12 +99,23 @@ impl Decoder {
     /// # Panics
     /// As [`CausalLm::extend`].
     pub fn extend(&mut self, rows: &[(SlotId, &[u32])]) -> Result<Logits, CacheError> {
-        let hidden = self.model.extend(&mut self.cache, rows)?;
+        self.extend_prompts(&rows.iter().map(|(slot, ids)| (*slot, Prompt::text(ids))).collect::<Vec<_>>())
+    }
+
+    /// As [`extend`](Self::extend), with pictures among the tokens.
+    ///
+    /// # Errors
+    /// [`CacheError`]; nothing was appended then.
+    ///
+    /// # Panics
+    /// As [`CausalLm::extend_prompts`].
+    pub fn extend_prompts(&mut self, rows: &[(SlotId, Prompt<'_>)]) -> Result<Logits, CacheError> {
+        let hidden = self.model.extend_prompts(&mut self.cache, rows)?;
         let mut end = 0;
         let last: Vec<i32> = rows
             .iter()
-            .map(|(_, ids)| {
-                end += ids.len();
+            .map(|(_, prompt)| {
+                end += prompt.ids.len();
                 end as i32 - 1
             })
             .collect();
@@ -117,7 +142,9 @@ impl Decoder {
         let logits = ops::linear(hidden, self.model.lm_head(), None).cast(FloatDType::F32);
         let vocab_size = logits.dims()[1];
         let values = logits.into_data().try_into_vec::<f32>().expect("logits were cast to f32");
-        Logits { values, vocab_size }
+        let vision = self.model.config().vision.as_ref();
+        let place_holders = vision.map_or_else(Vec::new, |v| vec![v.image_token_id, v.video_token_id]);
+        Logits { values, vocab_size, place_holders }
     }
 
     /// A second sequence with the same tokens so far.
@@ -160,7 +187,8 @@ impl Logits {
         &self.values[row * self.vocab_size..(row + 1) * self.vocab_size]
     }
 
-    /// Chooses a token for each row; ids from `vocab_limit` on are never chosen.
+    /// Chooses a token for each row; ids from `vocab_limit` on and place holders of pictures are never chosen. Log-probabilities are
+    /// those of the whole softmax all the same.
     ///
     /// # Panics
     /// When there is not one draw for each row.
@@ -168,6 +196,8 @@ impl Logits {
         assert_eq!(draws.len(), self.rows(), "one draw for each row");
         let limit = vocab_limit.unwrap_or(self.vocab_size).min(self.vocab_size);
         let rows = self.values.par_chunks(self.vocab_size).zip(draws);
-        rows.with_min_len(4).map(|(logits, draw)| choose(logits, decoding, limit, *draw)).collect()
+        let one =
+            |(logits, draw): (&[f32], &Draw)| choose(logits, decoding, limit, &self.place_holders, *draw);
+        rows.with_min_len(4).map(one).collect()
     }
 }

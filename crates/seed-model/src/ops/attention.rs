@@ -1,4 +1,4 @@
-//! Causal attention inside each row of a packed batch, and over a cache.
+//! Attention inside each row of a packed batch, causal or full, and over a cache.
 
 use crate::cache::{Append, KvCache};
 use burn::tensor::Tensor;
@@ -18,16 +18,35 @@ pub fn causal_attention(
     lengths: &[usize],
     scale: f64,
 ) -> Tensor<3> {
+    check(&q, &k, &v, lengths);
+    #[cfg(feature = "cpu")]
+    if super::on_cpu(&q) && super::on_cpu(&k) && super::on_cpu(&v) && q.dims()[0] > 0 {
+        return super::fused::attention(q, k, v, lengths, scale, true);
+    }
+    super::portable::causal_attention(q, k, v, lengths, scale)
+}
+
+/// Attention of every token to all tokens of its own row, before and after it; otherwise as [`causal_attention`].
+///
+/// Rows may be anything that must not see each other: pictures, windows of a picture, sentences.
+///
+/// # Panics
+/// When shapes or lengths do not fit.
+pub fn full_attention(q: Tensor<3>, k: Tensor<3>, v: Tensor<3>, lengths: &[usize], scale: f64) -> Tensor<3> {
+    check(&q, &k, &v, lengths);
+    #[cfg(feature = "cpu")]
+    if super::on_cpu(&q) && super::on_cpu(&k) && super::on_cpu(&v) && q.dims()[0] > 0 {
+        return super::fused::attention(q, k, v, lengths, scale, false);
+    }
+    super::portable::full_attention(q, k, v, lengths, scale)
+}
+
+fn check(q: &Tensor<3>, k: &Tensor<3>, v: &Tensor<3>, lengths: &[usize]) {
     let ([tokens, heads, dim], [_, kv_heads, _]) = (q.dims(), k.dims());
     assert_eq!(lengths.iter().sum::<usize>(), tokens, "row lengths sum to the number of tokens");
     assert_eq!(k.dims(), [tokens, kv_heads, dim], "keys have the shape of the queries");
     assert_eq!(k.dims(), v.dims(), "keys and values have one shape");
     assert!(kv_heads > 0 && heads.is_multiple_of(kv_heads), "{heads} query heads over {kv_heads} key heads");
-    #[cfg(feature = "cpu")]
-    if super::on_cpu(&q) && super::on_cpu(&k) && super::on_cpu(&v) && tokens > 0 {
-        return super::fused::causal_attention(q, k, v, lengths, scale);
-    }
-    super::portable::causal_attention(q, k, v, lengths, scale)
 }
 
 /// Appends keys and values of `rows` to their slots in one layer of the cache, and attends their queries to all that the

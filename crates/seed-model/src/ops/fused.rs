@@ -39,6 +39,7 @@ pub(crate) trait FusedOps: Backend {
         v: FloatTensor<Self>,
         lengths: Arc<[usize]>,
         scale: f32,
+        causal: bool,
     ) -> FloatTensor<Self>;
     /// `[2, T]`: log-probabilities, entropies (zero where not asked for).
     fn fused_logprob(
@@ -98,6 +99,7 @@ fn attention_forward(
     v: &FlexTensor,
     lengths: &[usize],
     scale: f32,
+    causal: bool,
 ) -> (FlexTensor, Vec<f32>) {
     let heads = heads(q, k);
     let pages = pages_of_rows(values(k), values(v), heads, lengths);
@@ -106,7 +108,8 @@ fn attention_forward(
     let (mut start, mut page) = (0, 0);
     for &count in lengths {
         let used = count.div_ceil(PAGE);
-        sequences.push(Sequence { start, count, position: 0, pages: &pages[page..page + used], offset: 0 });
+        let pages = &pages[page..page + used];
+        sequences.push(Sequence { start, count, position: 0, pages, offset: 0, causal });
         start += count;
         page += used;
     }
@@ -186,8 +189,10 @@ impl FusedOps for Flex {
         v: FlexTensor,
         lengths: Arc<[usize]>,
         scale: f32,
+        causal: bool,
     ) -> FlexTensor {
-        attention_forward(&q.to_contiguous(), &k.to_contiguous(), &v.to_contiguous(), &lengths, scale).0
+        let (q, k, v) = (q.to_contiguous(), k.to_contiguous(), v.to_contiguous());
+        attention_forward(&q, &k, &v, &lengths, scale, causal).0
     }
     fn fused_logprob(
         hidden: FlexTensor,
@@ -356,6 +361,7 @@ struct AttentionState {
     lse: Arc<Vec<f32>>,
     lengths: Arc<[usize]>,
     scale: f32,
+    causal: bool,
 }
 
 #[derive(Debug)]
@@ -364,7 +370,7 @@ impl Backward<Flex, 3> for AttentionBack {
     type State = AttentionState;
     fn backward(self, ops: Ops<Self::State, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
         let grad = grads.consume::<Flex>(&ops.node).to_contiguous();
-        let AttentionState { q, k, v, out, lse, lengths, scale } = ops.state;
+        let AttentionState { q, k, v, out, lse, lengths, scale, causal } = ops.state;
         let saved = Saved {
             q: values(&q),
             k: values(&k),
@@ -373,7 +379,7 @@ impl Backward<Flex, 3> for AttentionBack {
             lse: &lse,
             grad: values(&grad),
         };
-        let (dq, dk, dv) = attend_backward(&saved, heads(&q, &k), scale, &lengths);
+        let (dq, dk, dv) = attend_backward(&saved, heads(&q, &k), scale, &lengths, causal);
         for (parent, (gradient, like)) in ops.parents.into_iter().zip([(dq, &q), (dk, &k), (dv, &v)]) {
             if let Some(parent) = parent {
                 grads.register::<Flex>(parent.id, tensor(gradient, shape(like)));
@@ -454,11 +460,12 @@ impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
         v: FloatTensor<Self>,
         lengths: Arc<[usize]>,
         scale: f32,
+        causal: bool,
     ) -> FloatTensor<Self> {
         on_tape!(AttentionBack, [q, k, v], {
             let (q, k, v) = (q.to_contiguous(), k.to_contiguous(), v.to_contiguous());
-            let (out, lse) = attention_forward(&q, &k, &v, &lengths, scale);
-            (AttentionState { q, k, v, out: out.clone(), lse: Arc::new(lse), lengths, scale }, out)
+            let (out, lse) = attention_forward(&q, &k, &v, &lengths, scale, causal);
+            (AttentionState { q, k, v, out: out.clone(), lse: Arc::new(lse), lengths, scale, causal }, out)
         })
     }
     fn fused_logprob(
@@ -500,15 +507,16 @@ pub(super) fn rotary(x: Tensor<3>, cos: Tensor<2>, sin: Tensor<2>) -> Tensor<3> 
     Tensor::from_dispatch(Dispatch::fused_rotary(x.into_dispatch(), cos.into_dispatch(), sin.into_dispatch()))
 }
 
-pub(super) fn causal_attention(
+pub(super) fn attention(
     q: Tensor<3>,
     k: Tensor<3>,
     v: Tensor<3>,
     lengths: &[usize],
     scale: f64,
+    causal: bool,
 ) -> Tensor<3> {
     let (q, k, v) = (q.into_dispatch(), k.into_dispatch(), v.into_dispatch());
-    Tensor::from_dispatch(Dispatch::fused_attention(q, k, v, lengths.into(), scale as f32))
+    Tensor::from_dispatch(Dispatch::fused_attention(q, k, v, lengths.into(), scale as f32, causal))
 }
 
 pub(super) fn selected_logprob(
@@ -559,6 +567,7 @@ pub(super) fn cached_attention(
                 position: row.position,
                 pages,
                 offset: layer * heads.key * heads.page_len(),
+                causal: true,
             };
             start += row.count;
             sequence

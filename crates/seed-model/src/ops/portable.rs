@@ -12,11 +12,27 @@ pub fn causal_attention(
     lengths: &[usize],
     scale: f64,
 ) -> Tensor<3> {
+    attention(q, k, v, lengths, scale, true)
+}
+
+/// See [`full_attention`](super::full_attention).
+pub fn full_attention(q: Tensor<3>, k: Tensor<3>, v: Tensor<3>, lengths: &[usize], scale: f64) -> Tensor<3> {
+    attention(q, k, v, lengths, scale, false)
+}
+
+fn attention(
+    q: Tensor<3>,
+    k: Tensor<3>,
+    v: Tensor<3>,
+    lengths: &[usize],
+    scale: f64,
+    causal: bool,
+) -> Tensor<3> {
     let mut rows = Vec::with_capacity(lengths.len());
     let mut start = 0;
     for &len in lengths.iter().filter(|len| **len > 0) {
         let row = |x: &Tensor<3>| x.clone().narrow(0, start, len);
-        rows.push(attend_row(row(&q), row(&k), row(&v), scale));
+        rows.push(attend_row(row(&q), row(&k), row(&v), scale, causal));
         start += len;
     }
     assert_eq!(start, q.dims()[0], "row lengths sum to the number of tokens");
@@ -28,19 +44,22 @@ pub fn causal_attention(
 }
 
 /// Attention of the last `q.len` positions of one sequence over all its keys: `q` is `[n, heads, D]`, `k` and `v` are
-/// `[len, kv_heads, D]` with `len >= n`.
-pub fn attend_row(q: Tensor<3>, k: Tensor<3>, v: Tensor<3>, scale: f64) -> Tensor<3> {
+/// `[len, kv_heads, D]` with `len >= n`. With `causal`, none sees a key after its own position.
+pub fn attend_row(q: Tensor<3>, k: Tensor<3>, v: Tensor<3>, scale: f64, causal: bool) -> Tensor<3> {
     let [count, heads, dim] = q.dims();
     let [len, kv_heads, _] = k.dims();
     let group = heads / kv_heads;
     // Queries that share a key head become rows of one product: keys are never repeated.
     let q = q.swap_dims(0, 1).reshape([kv_heads, group * count, dim]);
     let scores = q.matmul(k.swap_dims(0, 1).transpose()).mul_scalar(scale).reshape([heads, count, len]);
-    let offset = (len - count) as i64;
-    let future =
-        Tensor::<2, Bool>::tril_mask([count, len], offset, &scores.device().inner()).unsqueeze::<3>();
     let dtype: FloatDType = scores.dtype().into();
-    let scores = scores.cast(FloatDType::F32).mask_fill(future, f32::NEG_INFINITY);
+    let mut scores = scores.cast(FloatDType::F32);
+    if causal {
+        let offset = (len - count) as i64;
+        let device = scores.device().inner();
+        let future = Tensor::<2, Bool>::tril_mask([count, len], offset, &device).unsqueeze::<3>();
+        scores = scores.mask_fill(future, f32::NEG_INFINITY);
+    }
     let weights = softmax(scores, 2).cast(dtype).reshape([kv_heads, group * count, len]);
     weights.matmul(v.swap_dims(0, 1)).reshape([heads, count, dim]).swap_dims(0, 1)
 }

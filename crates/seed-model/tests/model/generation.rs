@@ -34,7 +34,7 @@ fn values<const R: usize>(tensor: &Tensor<R>) -> Vec<f32> {
 }
 
 fn hidden_alone(model: &CausalLm, ids: &[u32]) -> Vec<f32> {
-    values(&model.hidden(&PackedBatch { ids: ids.to_vec(), lengths: vec![ids.len()] }))
+    values(&model.hidden(&PackedBatch::new(&[ids])))
 }
 
 proptest! {
@@ -134,11 +134,8 @@ fn generation_and_scoring_agree() {
     ] {
         let options = GenerateOptions { decoding, max_tokens: 40, ..Default::default() };
         let generations = generate(&model, &prompts, &options).expect("valid");
-        let rows: Vec<ScoreRow> = prompts
-            .iter()
-            .zip(&generations)
-            .map(|(prompt, g)| ScoreRow { prompt, response: &g.ids })
-            .collect();
+        let rows: Vec<ScoreRow> =
+            prompts.iter().zip(&generations).map(|(prompt, g)| ScoreRow::new(prompt, &g.ids)).collect();
         let scores = score(&model, &rows, decoding.temperature(), false).expect("valid rows");
         let generated: Vec<f32> = generations.iter().flat_map(|g| g.logp.clone()).collect();
         assert_eq!(values(&scores.logp), generated, "{decoding:?}");
@@ -153,8 +150,7 @@ fn greedy_takes_the_largest_logit() {
     let found = generate(&model, std::slice::from_ref(&prompt), &options).expect("valid").remove(0);
     let mut sequence = prompt;
     for id in &found.ids {
-        let logits =
-            values(&model.logits(&PackedBatch { ids: sequence.clone(), lengths: vec![sequence.len()] }));
+        let logits = values(&model.logits(&PackedBatch::new(&[&sequence])));
         let last = &logits[logits.len() - 97..];
         let best = (0..97).fold(0, |best, i| if last[i] > last[best] { i } else { best });
         assert_eq!(*id as usize, best);
@@ -268,8 +264,7 @@ fn the_portable_cache_equals_no_cache() {
     model.extend(&mut cache, &[(a, &x[..60]), (b, &y[..19])]).expect("room");
     let c = cache.fork(b);
     let tail = float(model.extend(&mut cache, &[(a, &x[60..]), (c, &y[19..])]).expect("room"));
-    let full =
-        float(model.hidden(&PackedBatch { ids: [x.clone(), y.clone()].concat(), lengths: vec![70, 20] }));
+    let full = float(model.hidden(&PackedBatch::new(&[x.clone(), y.clone()])));
     let wanted = [&full[60 * 32..70 * 32], &full[89 * 32..]].concat();
     // bf16 has 8 bits; products of different shapes round differently
     for (found, wanted) in tail.iter().zip(&wanted) {

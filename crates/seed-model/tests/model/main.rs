@@ -12,3 +12,4 @@ mod stories;
 mod tiny;
 mod tokenizers;
 mod training;
+mod vision;

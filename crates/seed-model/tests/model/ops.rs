@@ -101,6 +101,15 @@ proptest! {
     }
 
     #[test]
+    fn full_attention_equals_its_definition(lengths in prop::collection::vec(0usize..75, 1..4), kv_heads in 1usize..3, group in 1usize..4, dim in 1usize..36, seed in 0u64..1000) {
+        let tokens: usize = lengths.iter().sum();
+        prop_assume!(tokens > 0);
+        let (q, k, v) = (leaf([tokens, kv_heads * group, dim], seed), leaf([tokens, kv_heads, dim], seed + 1), leaf([tokens, kv_heads, dim], seed + 2));
+        let scale = 1.0 / (dim as f64).sqrt();
+        agree!("full attention", [q, k, v], ops::full_attention(q.clone(), k.clone(), v.clone(), &lengths, scale), portable::full_attention(q.clone(), k.clone(), v.clone(), &lengths, scale));
+    }
+
+    #[test]
     fn logprob_equals_its_definition(tokens in 1usize..40, width in 1usize..40, vocabulary in 2usize..2500, temperature in 0.3f64..2.0, transposed: bool, seed in 0u64..1000) {
         let hidden = leaf([tokens, width], seed);
         let targets: Vec<u32> = (0..tokens).map(|t| ((t as u64 * 7919 + seed) % vocabulary as u64) as u32).collect();
@@ -158,6 +167,10 @@ fn gradients_equal_finite_differences() {
     differences("attention, queries", &q, |q| attention(q, k.clone(), v.clone()));
     differences("attention, keys", &k, |k| attention(q.clone(), k, v.clone()));
     differences("attention, values", &v, |v| attention(q.clone(), k.clone(), v));
+    let full = |q, k, v| weigh(&ops::full_attention(q, k, v, &[20, 17], 0.35), 4);
+    differences("full attention, queries", &q, |q| full(q, k.clone(), v.clone()));
+    differences("full attention, keys", &k, |k| full(q.clone(), k, v.clone()));
+    differences("full attention, values", &v, |v| full(q.clone(), k.clone(), v));
     let (hidden, head) = (leaf([9, 12], 5), leaf([1100, 12], 6));
     let targets = [0, 1099, 1023, 1024, 5, 5, 600, 7, 8];
     let both = |hidden, head| {

@@ -24,7 +24,7 @@ fn rows() -> impl Strategy<Value = Vec<(Vec<u32>, Vec<u32>)>> {
 
 fn logp(model: &CausalLm, rows: &[(Vec<u32>, Vec<u32>)], temperature: f64) -> Vec<Vec<f32>> {
     let borrowed: Vec<ScoreRow> =
-        rows.iter().map(|(prompt, response)| ScoreRow { prompt, response }).collect();
+        rows.iter().map(|(prompt, response)| ScoreRow::new(prompt, response)).collect();
     let scores = score(model, &borrowed, temperature, false).unwrap();
     let all = to_vec(scores.logp);
     let mut at = 0;

@@ -23,7 +23,7 @@ fn the_imported_model_agrees_with_its_reference() {
         assert_eq!(rendered, case["rendered"]);
         let input = ids(&case["input_ids"]);
         assert_eq!(loaded.tokenizer.encode(&rendered).unwrap(), input);
-        let row = ScoreRow { prompt: &input[..1], response: &input[1..] };
+        let row = ScoreRow::new(&input[..1], &input[1..]);
         let logp = to_vec(score(&loaded.model, &[row], 1.0, false).unwrap().logp);
         let expected = floats(&case["logprobs"]);
         assert_close(&case["name"].to_string(), &logp, &expected, 5e-3);

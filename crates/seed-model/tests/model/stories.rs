@@ -20,7 +20,7 @@ fn both_forms_score_and_tell_the_story() {
         for (i, case) in reference["cases"].as_array().unwrap().iter().enumerate() {
             let what = format!("{form} case {i}");
             let input = ids(&case["input_ids"]);
-            let row = ScoreRow { prompt: &input[..1], response: &input[1..] };
+            let row = ScoreRow::new(&input[..1], &input[1..]);
             let logp = to_vec(score(&model, &[row], 1.0, false).unwrap().logp);
             assert_close(&what, &logp, &floats(&case["logprobs"]), 2e-4);
             let logits = to_vec(model.logits(&PackedBatch::new(&[&input])));

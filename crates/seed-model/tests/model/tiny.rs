@@ -71,7 +71,7 @@ impl Case {
         let split: Vec<(&[u32], &[u32], &[i64])> =
             rows.iter().map(|(row, labels)| (&row[..1], &row[1..], &labels[1..])).collect();
         let score_rows: Vec<ScoreRow> =
-            split.iter().map(|(prompt, response, _)| ScoreRow { prompt, response }).collect();
+            split.iter().map(|(prompt, response, _)| ScoreRow::new(prompt, response)).collect();
         let scores = score(model, &score_rows, 1.0, false).unwrap();
         let labelled: Vec<f32> = split
             .iter()
@@ -110,8 +110,7 @@ fn log_probabilities_and_entropies_in_one_packed_batch() {
     for case in cases() {
         let model = case.load();
         let prompts = case.prompts();
-        let rows: Vec<ScoreRow> =
-            prompts.iter().map(|ids| ScoreRow { prompt: &ids[..1], response: &ids[1..] }).collect();
+        let rows: Vec<ScoreRow> = prompts.iter().map(|ids| ScoreRow::new(&ids[..1], &ids[1..])).collect();
         for (key, temperature) in [("temperature_1.0", 1.0), ("temperature_0.7", 0.7)] {
             let scores = score(&model, &rows, temperature, true).unwrap();
             let logp = to_vec(scores.logp);

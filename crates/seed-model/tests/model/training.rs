@@ -91,12 +91,11 @@ fn accumulated_rows_and_worker_threads_give_the_gradients_of_the_batch() {
     let model = case.load().train();
     let rows = case.train_rows();
     let part = |row: &(Vec<u32>, Vec<i64>)| {
-        let score_row = ScoreRow { prompt: &row.0[..1], response: &row.0[1..] };
+        let score_row = ScoreRow::new(&row.0[..1], &row.0[1..]);
         let loss = score(&model, &[score_row], 1.0, false).unwrap().logp.sum().neg();
         GradientsParams::from_grads(loss.backward(), &model)
     };
-    let all: Vec<ScoreRow> =
-        rows.iter().map(|(row, _)| ScoreRow { prompt: &row[..1], response: &row[1..] }).collect();
+    let all: Vec<ScoreRow> = rows.iter().map(|(row, _)| ScoreRow::new(&row[..1], &row[1..])).collect();
     let whole = score(&model, &all, 1.0, false).unwrap().logp.sum().neg();
     let whole = named_gradients(&model, &GradientsParams::from_grads(whole.backward(), &model));
 
@@ -129,8 +128,7 @@ fn recomputed_activations_give_the_same_gradients() {
     for case in cases() {
         let model = case.load().train();
         let rows = case.train_rows();
-        let rows: Vec<ScoreRow> =
-            rows.iter().map(|(row, _)| ScoreRow { prompt: &row[..1], response: &row[1..] }).collect();
+        let rows: Vec<ScoreRow> = rows.iter().map(|(row, _)| ScoreRow::new(&row[..1], &row[1..])).collect();
         let batch = ScoreBatch::new(&rows, model.config().vocab_size).unwrap();
         let run = |activations| {
             let (loss, gradients) = loss_and_gradients(&model, &batch.packed, activations, |hidden, head| {
@@ -235,7 +233,7 @@ fn a_fresh_model_learns_a_sentence() {
         let config = ModelConfig::new(family, 32, 16, 32, 2, (4, 2, 4));
         let mut model = CausalLm::init(&config, 1, &cpu().autodiff());
         let text: Vec<u32> = (0..24).map(|i| (i * i + 3) % 31).collect();
-        let row = ScoreRow { prompt: &text[..1], response: &text[1..] };
+        let row = ScoreRow::new(&text[..1], &text[1..]);
         let loss =
             |model: &CausalLm| -> Tensor<1> { score(model, &[row], 1.0, false).unwrap().logp.mean().neg() };
         let mut optimiser = AdamW::new(AdamWOptions::default());

@@ -1,11 +1,12 @@
 //! Contexts that several sessions start from: the prompt of a group.
 
+use crate::source::Context;
 use seed_model::SlotId;
 use seed_model::generate::Decoder;
 
 /// A context that was computed once, with what its last position predicts.
 struct Prefix {
-    context: Vec<u32>,
+    context: Context,
     slot: SlotId,
     logits: Vec<f32>,
     /// Sessions that are still to come.
@@ -24,7 +25,7 @@ impl Prefixes {
     pub(super) fn keep(
         &mut self,
         decoder: &mut Decoder,
-        context: Vec<u32>,
+        context: Context,
         slot: SlotId,
         logits: Vec<f32>,
         users: usize,
@@ -38,13 +39,13 @@ impl Prefixes {
     }
 
     /// Whether a context is there.
-    pub(super) fn has(&self, context: &[u32]) -> bool {
-        self.kept.iter().any(|prefix| prefix.context == context)
+    pub(super) fn has(&self, context: &Context) -> bool {
+        self.kept.iter().any(|prefix| prefix.context == *context)
     }
 
     /// A slot with this context for one of its users, and the logits after it. The last user takes the kept slot itself.
-    pub(super) fn take(&mut self, decoder: &mut Decoder, context: &[u32]) -> Option<(SlotId, Vec<f32>)> {
-        let index = self.kept.iter().position(|prefix| prefix.context == context)?;
+    pub(super) fn take(&mut self, decoder: &mut Decoder, context: &Context) -> Option<(SlotId, Vec<f32>)> {
+        let index = self.kept.iter().position(|prefix| prefix.context == *context)?;
         let prefix = &mut self.kept[index];
         prefix.users -= 1;
         if prefix.users == 0 {

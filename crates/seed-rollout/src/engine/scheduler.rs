@@ -3,11 +3,11 @@
 use super::prefix::Prefixes;
 use crate::row::Finish;
 use crate::sampler::Sampler;
-use crate::source::{Completion, Request, SessionId, SourceError, SourceStats, TokenSource};
+use crate::source::{Completion, Context, Request, SessionId, SourceError, SourceStats, TokenSource};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use seed_model::generate::Decoder;
-use seed_model::{CacheLayout, CausalLm, SlotId};
+use seed_model::{CacheLayout, CausalLm, Prompt, SlotId};
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// How much an engine does at once. None of it changes what it computes.
@@ -47,7 +47,7 @@ pub struct Engine {
 /// The tokens whose keys and values a slot holds.
 struct Cached {
     slot: SlotId,
-    ids: Vec<u32>,
+    context: Context,
 }
 
 /// A response under way.
@@ -58,7 +58,7 @@ struct Running {
     ids: Vec<u32>,
     logp: Vec<f32>,
     /// Tokens that go through the model next: what the slot lacks of the context, later the last sampled one.
-    next: Vec<u32>,
+    next: Context,
 }
 
 impl Running {
@@ -75,15 +75,15 @@ impl Running {
         })?;
         self.ids.push(pick.id);
         self.logp.push(pick.logp);
-        self.next = vec![pick.id];
+        self.next = vec![pick.id].into();
         Ok(pick.outside_mass)
     }
 
     /// The tokens in its slot when it leaves: all but the last sampled one.
     fn cached(self) -> (Cached, Vec<u32>, Vec<f32>) {
-        let mut ids = self.request.context;
-        ids.extend_from_slice(&self.ids[..self.ids.len() - 1]);
-        (Cached { slot: self.slot, ids }, self.ids, self.logp)
+        let mut context = self.request.context;
+        context.ids.extend_from_slice(&self.ids[..self.ids.len() - 1]);
+        (Cached { slot: self.slot, context }, self.ids, self.logp)
     }
 }
 
@@ -96,12 +96,15 @@ impl Engine {
         end_ids: impl IntoIterator<Item = u32>,
         options: EngineOptions,
     ) -> Self {
+        // A place holder without a picture is nothing that a model can be asked about.
+        let place_holders = model.config().vision.iter().flat_map(|v| [v.image_token_id, v.video_token_id]);
+        let sampler = Sampler::new(vocabulary).never(place_holders);
         Self {
             decoder: Decoder::new(&model, CacheLayout::Paged { max_tokens: None }),
             max_context: options.max_context.min(model.config().max_position_embeddings),
             options,
             end_ids: end_ids.into_iter().collect(),
-            sampler: Sampler::new(vocabulary),
+            sampler,
             idle: HashMap::new(),
             waiting: VecDeque::new(),
             running: Vec::new(),
@@ -137,14 +140,14 @@ impl Engine {
         let mut seats = self.capacity().saturating_sub(self.idle.len() + self.running.len());
         let (mut computing, mut ready) = (Vec::new(), Vec::new());
         // contexts that are computed in this very step: the others of the group wait for the next one
-        let mut pioneers: HashSet<Vec<u32>> = HashSet::new();
+        let mut pioneers: HashSet<Context> = HashSet::new();
         let mut tokens = 0;
         for request in std::mem::take(&mut self.waiting) {
             let known = self.idle.get(&request.session);
             let shared = known.is_none() && self.prefixes.has(&request.context);
-            let common = known.map_or(0, |cached| common_length(&cached.ids, &request.context));
+            let common = known.map_or(0, |cached| cached.context.common(&request.context));
             // the last token is always computed: its logits are needed
-            let common = common.min(request.context.len() - 1);
+            let common = request.context.before_picture(common.min(request.context.len() - 1));
             let work = if shared { 0 } else { request.context.len() - common };
             let full = tokens > 0 && tokens + work > self.options.prefill_tokens;
             let known = known.is_some();
@@ -158,7 +161,7 @@ impl Engine {
             self.stats.reused += (request.context.len() - work) as u64;
             let prefix = if shared { self.prefixes.take(&mut self.decoder, &request.context) } else { None };
             if let Some((slot, logits)) = prefix {
-                ready.push((start(request, slot, Vec::new()), logits));
+                ready.push((start(request, slot, Context::default()), logits));
                 continue;
             }
             if request.shared_by > 1 {
@@ -168,7 +171,7 @@ impl Engine {
                 None => (self.decoder.open(), request.context.clone()),
                 Some(cached) => {
                     self.decoder.truncate(cached.slot, common);
-                    (cached.slot, request.context[common..].to_vec())
+                    (cached.slot, request.context.tail(common))
                 }
             };
             computing.push(start(request, slot, missing));
@@ -245,9 +248,9 @@ impl TokenSource for Engine {
         self.running.append(&mut entering);
         let mut running = std::mem::take(&mut self.running);
         if !running.is_empty() {
-            let rows: Vec<(SlotId, &[u32])> =
-                running.iter().map(|running| (running.slot, running.next.as_slice())).collect();
-            let logits = self.decoder.extend(&rows)?;
+            let rows: Vec<(SlotId, Prompt)> =
+                running.iter().map(|running| (running.slot, running.next.as_prompt())).collect();
+            let logits = self.decoder.extend_prompts(&rows)?;
             self.stats.forwards += 1;
             for (running, index) in running[pioneers.clone()].iter().zip(pioneers) {
                 let (request, users) = (&running.request, running.request.shared_by.saturating_sub(1));
@@ -286,11 +289,7 @@ impl TokenSource for Engine {
     }
 }
 
-fn start(request: Request, slot: SlotId, next: Vec<u32>) -> Running {
+fn start(request: Request, slot: SlotId, next: Context) -> Running {
     let stream = request.stream.stream();
     Running { request, stream, slot, ids: Vec::new(), logp: Vec::new(), next }
-}
-
-fn common_length(a: &[u32], b: &[u32]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }

@@ -156,11 +156,11 @@ fn prompts_come_from_one_place() {
                         let overflow = PromptOverflow::DropHistory;
                         let dialogue = &world.dialogue;
                         dialogue
-                            .prompt_of(&episode.trajectory, row.step, skill, layout, 20_000, overflow)
+                            .prompt_of(episode.played(), row.step, skill, layout, 20_000, overflow)
                             .unwrap()
                     };
-                    assert_eq!(prompt(None).ids, row.prompt_ids);
-                    let taught = world.dialogue.text(&prompt(Some("look twice")).ids).unwrap();
+                    assert_eq!(prompt(None).context.ids, row.prompt_ids);
+                    let taught = world.dialogue.text(&prompt(Some("look twice")).context.ids).unwrap();
                     let (before, after) = taught.split_once("look twice").unwrap();
                     // the skill stands on a line of its own
                     let plain = match after.strip_prefix('\n') {

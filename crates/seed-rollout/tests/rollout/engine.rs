@@ -9,7 +9,7 @@ use seed_rollout::collect::{CollectOptions, Collection};
 use seed_rollout::engine::{Engine, EngineOptions};
 use seed_rollout::row::{Finish, Layout, Row};
 use seed_rollout::sampler::{Purpose, Sampling, StreamKey};
-use seed_rollout::source::{Request, SessionId, SourceError, TokenSource};
+use seed_rollout::source::{Context, Request, SessionId, SourceError, TokenSource};
 
 const FOLDER: &str = "vectors/qwen2_tiny/float32";
 /// Tokens of the tokenizer; the model has 512 rows.
@@ -68,8 +68,8 @@ fn ids(value: &serde_json::Value) -> Vec<u32> {
 #[test]
 fn greedy_tokens_are_those_of_the_reference_library() {
     let reference = reference();
-    let prompts: Vec<Vec<u32>> =
-        reference["prompts"].as_array().unwrap().iter().map(|prompt| ids(&prompt["input_ids"])).collect();
+    let prompts = reference["prompts"].as_array().unwrap().iter();
+    let prompts: Vec<Context> = prompts.map(|prompt| ids(&prompt["input_ids"]).into()).collect();
     let expected: Vec<Vec<u32>> =
         reference["greedy"].as_array().unwrap().iter().map(|greedy| ids(&greedy["new_ids"])).collect();
     let options = BatchOptions {
@@ -93,7 +93,7 @@ fn greedy_tokens_are_those_of_the_reference_library() {
 /// Largest distance between the engine's log-probabilities and those of the one scoring function.
 fn distance(model: &CausalLm, rows: &[&Row], temperature: f64) -> f64 {
     let scored: Vec<ScoreRow> =
-        rows.iter().map(|row| ScoreRow { prompt: &row.prompt_ids, response: &row.response_ids }).collect();
+        rows.iter().map(|row| ScoreRow::new(&row.prompt_ids, &row.response_ids)).collect();
     let scores = score(model, &scored, temperature, false).unwrap();
     let expected: Vec<f32> = scores.logp.into_data().try_to_vec().unwrap();
     let found = rows.iter().flat_map(|row| row.logp.iter().zip(&row.response_mask));
@@ -186,7 +186,7 @@ fn only_new_tokens_are_computed() {
 #[test]
 fn finished_sessions_make_room_and_none_is_padded() {
     let model = model();
-    let prompts: Vec<Vec<u32>> = (0..20).map(|index| vec![29, 306, 265 + index]).collect();
+    let prompts: Vec<Context> = (0..20).map(|index| vec![29, 306, 265 + index].into()).collect();
     let options = BatchOptions {
         sampling: Sampling::at(1.0),
         max_new_tokens: 40,
@@ -215,7 +215,7 @@ fn requests_that_cannot_be_served_are_refused() {
     let mut engine = engine(&model, 2, 64);
     let request = |session: u64, context: usize, max_new_tokens: usize| Request {
         session: SessionId(session),
-        context: vec![5; context],
+        context: vec![5; context].into(),
         sampling: Sampling::default(),
         max_new_tokens,
         stream: StreamKey::new(0, Purpose::Rollout),

@@ -8,4 +8,5 @@ mod sampler;
 mod scripted;
 mod shared;
 mod suites;
+mod visual;
 mod worlds;

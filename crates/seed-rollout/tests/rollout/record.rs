@@ -1,5 +1,5 @@
 use crate::row::two_turns;
-use seed_envs::{Outcome, Trajectory, TrajectoryStep};
+use seed_envs::{Image, Outcome, Trajectory, TrajectoryStep};
 use seed_rollout::collect::{Ending, Episode};
 use seed_rollout::record::{Header, Reader, RecordError, Writer};
 use seed_rollout::row::Layout;
@@ -36,6 +36,7 @@ fn episode(number: usize) -> Episode {
             final_observation: "Done.".into(),
             outcome: Outcome { won: true, score: 1.0, truncated: false },
         },
+        frames: vec![Image { width: 2, height: 1, rgb: vec![1, 2, 3, 250, 251, number as u8] }.into()],
         rows: vec![row],
     }
 }

@@ -9,11 +9,11 @@ pub(crate) fn facts() -> EpisodeFacts {
 
 /// Two turns with an observation between them.
 pub(crate) fn two_turns() -> Row {
-    let mut row = RowBuilder::new(vec![1, 2, 3], 0);
+    let mut row = RowBuilder::new(vec![1, 2, 3], 0, 0);
     row.push_sampled(0, &[10, 11], &[-0.5, -1.25], Finish::End);
     row.settle(0.0, true);
-    row.push_context(&[20, 21, 22]);
-    assert_eq!(row.context(), [1, 2, 3, 10, 11, 20, 21, 22]);
+    row.push_context(&vec![20, 21, 22].into(), 0);
+    assert_eq!(row.context().ids, [1, 2, 3, 10, 11, 20, 21, 22]);
     row.push_sampled(1, &[12], &[-2.0], Finish::Length);
     row.settle(10.0, false);
     row.finish(&facts())
@@ -73,7 +73,7 @@ proptest! {
     fn the_mask_covers_exactly_what_was_sampled(
         pieces in proptest::collection::vec((any::<bool>(), 1usize..6), 1..20),
     ) {
-        let mut row = RowBuilder::new(vec![0], 0);
+        let mut row = RowBuilder::new(vec![0], 0, 0);
         let mut expected = Vec::new();
         row.push_sampled(0, &[5], &[-1.0], Finish::End);
         expected.push(true);
@@ -81,7 +81,7 @@ proptest! {
             if sampled {
                 row.push_sampled(step, &vec![7; count], &vec![-1.0; count], Finish::End);
             } else {
-                row.push_context(&vec![8; count]);
+                row.push_context(&vec![8; count].into(), 0);
             }
             expected.resize(expected.len() + count, sampled);
         }

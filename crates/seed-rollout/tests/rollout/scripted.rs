@@ -46,7 +46,7 @@ impl TokenSource for Scripted<'_> {
 
     fn advance(&mut self) -> Result<Vec<Completion>, SourceError> {
         let Some(request) = self.waiting.pop_back() else { return Ok(Vec::new()) };
-        let context = self.tokenizer.decode(&request.context).unwrap();
+        let context = self.tokenizer.decode(&request.context.ids).unwrap();
         let text = (self.script)(&context, request.stream.seed());
         let mut ids = self.tokenizer.encode(&text).unwrap();
         ids.push(self.end);

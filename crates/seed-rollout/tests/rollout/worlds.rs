@@ -29,6 +29,7 @@ impl World {
             render: RenderOptions::default(),
             template: PromptTemplate::embedded(suite.name()).unwrap(),
             history_length: 2,
+            eyes: None,
         };
         let all = suite.tasks(split).unwrap();
         let every = all.len() / tasks;

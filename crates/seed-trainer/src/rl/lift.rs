@@ -48,18 +48,24 @@ pub fn lift(
             let number = episode.rows.first().map(|row| row.trajectory);
             for sample in samples.iter().filter(|sample| Some(sample.row.trajectory) == number) {
                 let (world, config) = (context.world, context.config);
-                let prompt =
-                    world.teacher_prompt(config, &episode.trajectory, sample.row.step, &blocks[place])?;
-                prompts.extend(prompt.map(|prompt| (prompt, sample)));
+                let prompt = world.teacher_prompt(config, episode, sample.row.step, &blocks[place])?;
+                prompts.extend(prompt.map(|prompt| {
+                    let pictures = sample.behind(&prompt);
+                    (prompt, pictures, sample)
+                }));
             }
         }
-        rows.extend(prompts.iter().map(|(prompt, sample)| SampledRow { prompt, ..sample.student() }));
+        rows.extend(prompts.iter().map(|(prompt, pictures, sample)| SampledRow {
+            prompt: &prompt.ids,
+            pictures,
+            ..sample.student()
+        }));
         let (tokens, temperature) = (context.config.batch.micro_tokens, context.config.rollout.temperature);
         let scores = score_rows(context.mesh, snapshot, &rows, tokens, temperature, false)?;
         let pairs = prompts
             .iter()
             .zip(&scores)
-            .flat_map(|((_, sample), score)| score.logp.iter().zip(&sample.old_logp));
+            .flat_map(|((_, _, sample), score)| score.logp.iter().zip(&sample.old_logp));
         let (mut sum, mut all) = (0.0, 0usize);
         for (teacher, student) in pairs {
             sum += f64::from(teacher - student);

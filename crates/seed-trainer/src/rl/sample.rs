@@ -1,7 +1,9 @@
 //! A training row with everything that the loss needs beside its tokens.
 
 use super::scoring::SampledRow;
+use seed_model::PlacedPicture;
 use seed_rollout::row::Row;
+use seed_rollout::source::Context;
 use serde::Serialize;
 
 /// A row on its way through an update. Per-token lists have one entry a *sampled* token.
@@ -11,6 +13,12 @@ pub struct Sample {
     pub row: Row,
     /// The teacher's prompt; `None` where the row has no usable skill.
     pub teacher_prompt: Option<Vec<u32>>,
+    /// Pictures of the row at their places.
+    #[serde(skip)]
+    pub pictures: Vec<PlacedPicture>,
+    /// The same pictures behind the teacher's prompt.
+    #[serde(skip)]
+    pub teacher_pictures: Vec<PlacedPicture>,
     /// Log-probabilities before the update, by the trainer.
     pub old_logp: Vec<f32>,
     /// Log-probabilities of the reference; empty when the loss has no KL term.
@@ -24,11 +32,13 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// A row as it was collected.
-    pub fn new(row: Row) -> Self {
+    /// A row as it was collected, with its pictures ([`Episode::pictures`](seed_rollout::collect::Episode::pictures)).
+    pub fn new(row: Row, pictures: Vec<PlacedPicture>) -> Self {
         Self {
             row,
             teacher_prompt: None,
+            pictures,
+            teacher_pictures: vec![],
             old_logp: vec![],
             reference_logp: vec![],
             teacher_logp: vec![],
@@ -43,12 +53,35 @@ impl Sample {
             prompt: &self.row.prompt_ids,
             response: &self.row.response_ids,
             mask: &self.row.response_mask,
+            pictures: &self.pictures,
         }
     }
 
     /// The same response behind the teacher's prompt.
     pub fn teacher(&self) -> Option<SampledRow<'_>> {
-        Some(SampledRow { prompt: self.teacher_prompt.as_deref()?, ..self.student() })
+        let prompt = self.teacher_prompt.as_deref()?;
+        Some(SampledRow { prompt, pictures: &self.teacher_pictures, ..self.student() })
+    }
+
+    /// Sets the teacher's prompt. Both branches see the same pictures; those of the response move with its start, and their positions
+    /// are counted anew when the row is scored.
+    pub fn teach(&mut self, prompt: Option<Context>) {
+        (self.teacher_prompt, self.teacher_pictures) = match prompt {
+            None => (None, vec![]),
+            Some(prompt) => {
+                let pictures = self.behind(&prompt);
+                (Some(prompt.ids), pictures)
+            }
+        };
+    }
+
+    /// The pictures of another prompt and, behind it, those of the response.
+    pub fn behind(&self, prompt: &Context) -> Vec<PlacedPicture> {
+        let (old, new) = (self.row.prompt_ids.len(), prompt.len());
+        let response = self.pictures.iter().filter(|placed| placed.start >= old);
+        let moved =
+            response.map(|placed| PlacedPicture { start: placed.start - old + new, ..placed.clone() });
+        prompt.pictures.iter().cloned().chain(moved).collect()
     }
 
     /// The engine's log-probabilities of the sampled tokens.

@@ -2,7 +2,7 @@
 
 use crate::mesh::Mesh;
 use burn::tensor::Tensor;
-use seed_model::{CausalLm, ScoreBatch, ScoreError, ScoreRow, Scores};
+use seed_model::{CausalLm, PlacedPicture, ScoreBatch, ScoreError, ScoreRow, Scores};
 use std::ops::Range;
 
 /// A row of which only the sampled tokens are scored.
@@ -14,6 +14,8 @@ pub struct SampledRow<'a> {
     pub response: &'a [u32],
     /// True where the policy sampled the id.
     pub mask: &'a [bool],
+    /// Pictures at their places over prompt and response; empty for text.
+    pub pictures: &'a [PlacedPicture],
 }
 
 impl SampledRow<'_> {
@@ -37,8 +39,10 @@ pub struct TokenScores {
 /// # Errors
 /// [`ScoreError`] for an empty prompt or an id outside the vocabulary.
 pub fn sampled_batch(rows: &[SampledRow<'_>], vocab_size: usize) -> Result<ScoreBatch, ScoreError> {
-    let all: Vec<ScoreRow<'_>> =
-        rows.iter().map(|row| ScoreRow { prompt: row.prompt, response: row.response }).collect();
+    let all: Vec<ScoreRow<'_>> = rows
+        .iter()
+        .map(|row| ScoreRow { prompt: row.prompt, response: row.response, pictures: row.pictures })
+        .collect();
     let mut batch = ScoreBatch::new(&all, vocab_size)?;
     let mask: Vec<bool> = rows.iter().flat_map(|row| row.mask.iter().copied()).collect();
     let mut keep = mask.iter();
@@ -58,7 +62,7 @@ pub fn score_batch(model: &CausalLm, batch: &ScoreBatch, temperature: f64, entro
 /// Scores rows on all workers, in passes of at most `micro_tokens` tokens (at least one row each).
 ///
 /// # Errors
-/// [`ScoreError`] for an empty prompt or an id outside the vocabulary.
+/// [`ScoreError`] for an empty prompt, an id outside the vocabulary or a picture that the model cannot see.
 pub fn score_rows(
     mesh: &Mesh,
     model: &CausalLm,
@@ -71,6 +75,7 @@ pub fn score_rows(
     let vocab_size = model.config().vocab_size;
     let scored = mesh.map(parts.len(), |part| {
         let batch = sampled_batch(&rows[parts[part].clone()], vocab_size)?;
+        model.check_pictures(&batch.packed).map_err(ScoreError::Unseen)?;
         let scores = score_batch(model, &batch, temperature, entropy);
         Ok(split(&batch.lengths, host(scores.logp), scores.entropy.map(host)))
     })?;
@@ -136,8 +141,13 @@ mod tests {
     #[test]
     fn only_sampled_tokens_are_targets() {
         let rows = [
-            SampledRow { prompt: &[1, 2], response: &[3, 4, 5, 6], mask: &[true, false, false, true] },
-            SampledRow { prompt: &[7], response: &[8], mask: &[true] },
+            SampledRow {
+                prompt: &[1, 2],
+                response: &[3, 4, 5, 6],
+                mask: &[true, false, false, true],
+                pictures: &[],
+            },
+            SampledRow { prompt: &[7], response: &[8], mask: &[true], pictures: &[] },
         ];
         let batch = sampled_batch(&rows, 10).unwrap();
         assert_eq!(batch.packed.ids, [1, 2, 3, 4, 5, 7]);

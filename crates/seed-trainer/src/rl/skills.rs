@@ -14,15 +14,17 @@ use seed_analyzer::prompt::{AnalyzerPrompt, PromptOptions, SkillMode};
 use seed_analyzer::quality::{Lexicon, SkillQuality};
 use seed_analyzer::serialize::{OutcomeLabel, SerializeError};
 use seed_analyzer::skill::{self, Backend, Skill};
-use seed_envs::Trajectory;
+use seed_envs::{Image, Trajectory};
 use seed_model::Message;
 use seed_rollout::batch::{BatchOptions, generate_batch};
 use seed_rollout::collect::Episode;
 use seed_rollout::dialogue::DialogueError;
 use seed_rollout::engine::Engine;
+use seed_rollout::eyes::SightError;
 use seed_rollout::sampler::{Purpose, Sampling, StreamKey};
-use seed_rollout::source::{SourceError, TokenSource};
+use seed_rollout::source::{Context, SourceError, TokenSource};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// What is known about one episode's skill.
 #[derive(Debug, Clone, Default)]
@@ -96,6 +98,8 @@ impl Analyst {
             mode: SkillMode::EpisodeOnly,
             summary: config.analyzer.include_summary,
             layout: prompt.layout(),
+            // A policy that sees gets each step's picture, not its words.
+            visual: world.dialogue.eyes.is_some() && world.dialogue.template.shows_images(),
             ..PromptOptions::default()
         };
         Self {
@@ -125,34 +129,50 @@ impl Analyst {
         self.prompt.render(trajectory, OutcomeLabel::of(trajectory), None, &self.options)
     }
 
-    /// The ids of an analysis prompt.
+    /// The context of an analysis prompt: the text, and a picture for each step of an episode that shows them. `frames` are the frames of
+    /// the episode.
     ///
     /// # Errors
     /// [`DialogueError`] when the chat template or the tokenizer refuses it.
-    pub fn encode(&self, world: &World, text: &str) -> Result<Vec<u32>, DialogueError> {
-        world.dialogue.encode(&[Message::user(text)])
+    pub fn encode(
+        &self,
+        world: &World,
+        text: &str,
+        trajectory: &Trajectory,
+        frames: &[Arc<Image>],
+    ) -> Result<Context, DialogueError> {
+        let mut pictures = vec![];
+        if let Some(eyes) = world.dialogue.eyes.as_ref().filter(|_| self.options.visual) {
+            for frame in trajectory.steps.iter().filter_map(|step| step.image) {
+                let missing = SightError::Missing { frame, frames: frames.len() };
+                pictures.push(eyes.look(frames.get(frame).ok_or(missing)?)?);
+            }
+        }
+        world.dialogue.encode_with_pictures(&[Message::user(text)], &pictures)
     }
 
-    /// The prompt ids of an episode's analysis, cut from the left to the budget; `None` when it is over the budget and must not be
-    /// cut.
+    /// The prompt of an episode's analysis, cut from the left to the budget; `None` when it is over the budget and must not be cut, or
+    /// has pictures.
     ///
     /// # Errors
     /// [`SkillSourceError`] when the episode cannot be written or encoded.
-    pub fn prompt_ids(
+    pub fn context(
         &self,
         world: &World,
-        trajectory: &Trajectory,
+        episode: &Episode,
         limit: usize,
-    ) -> Result<Option<Vec<u32>>, SkillSourceError> {
-        let mut ids = self.encode(world, &self.text(trajectory)?)?;
+    ) -> Result<Option<Context>, SkillSourceError> {
+        let Episode { trajectory, frames, .. } = episode;
+        let mut context = self.encode(world, &self.text(trajectory)?, trajectory, frames)?;
         let limit = self.context_tokens.min(limit);
-        if ids.len() > limit {
-            if !self.cut_left {
+        if context.len() > limit {
+            if !self.cut_left || !context.pictures.is_empty() {
                 return Ok(None);
             }
-            ids.drain(..ids.len() - limit);
+            let over = context.len() - limit;
+            context.ids.drain(..over);
         }
-        Ok(Some(ids))
+        Ok(Some(context))
     }
 
     /// Analyses of episodes by whatever `sources` sample from; greedy, without retries.
@@ -165,7 +185,7 @@ impl Analyst {
         &self,
         world: &World,
         sources: &mut [S],
-        trajectories: &[&Trajectory],
+        episodes: &[&Episode],
         wanted: impl Fn(&Trajectory) -> bool,
         stream: StreamKey,
         progress: &(dyn Fn(usize) + Sync),
@@ -173,12 +193,12 @@ impl Analyst {
         let room = sources.iter().map(TokenSource::max_context).min().unwrap_or(0);
         // A prompt that fills the context leaves no room for an answer.
         let limit = room.saturating_sub(self.max_tokens.min(room / 2));
-        let mut all = vec![Analysis::default(); trajectories.len()];
+        let mut all = vec![Analysis::default(); episodes.len()];
         let (mut prompts, mut places) = (vec![], vec![]);
-        for (place, trajectory) in trajectories.iter().enumerate().filter(|(_, t)| wanted(t)) {
-            match self.prompt_ids(world, trajectory, limit)? {
-                Some(ids) => {
-                    prompts.push(ids);
+        for (place, episode) in episodes.iter().enumerate().filter(|(_, e)| wanted(&e.trajectory)) {
+            match self.context(world, episode, limit)? {
+                Some(context) => {
+                    prompts.push(context);
                     places.push(place);
                 }
                 None => {
@@ -276,9 +296,10 @@ impl Skills {
         let stream = StreamKey { update: completed, ..StreamKey::new(config.run.seed, Purpose::Analysis) };
         observer.event(Event::Started { what: "analysis", total: Some(episodes.len() as u64) });
         let progress = |_| observer.event(Event::Advanced(1));
+        let all: Vec<&Episode> = episodes.iter().collect();
         let analyses = match &mut self.frozen {
-            Some(frozen) => self.analyst.analyse(world, frozen, &trajectories, wanted, stream, &progress),
-            None => self.analyst.analyse(world, sources, &trajectories, wanted, stream, &progress),
+            Some(frozen) => self.analyst.analyse(world, frozen, &all, wanted, stream, &progress),
+            None => self.analyst.analyse(world, sources, &all, wanted, stream, &progress),
         };
         observer.event(Event::Finished);
         analyses

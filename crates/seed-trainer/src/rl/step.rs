@@ -167,8 +167,14 @@ impl Stepping<'_> {
             skill_numbers(&mut record, &analyses, &collection.episodes);
         }
 
-        let rows = collection.episodes.iter().flat_map(|episode| episode.rows.iter().cloned());
-        *samples = rows.map(Sample::new).collect();
+        let eyes = self.context.world.dialogue.eyes.as_ref();
+        samples.clear();
+        for episode in &collection.episodes {
+            for row in &episode.rows {
+                let pictures = episode.pictures(row, eyes).map_err(DialogueError::from)?;
+                samples.push(Sample::new(row.clone(), pictures));
+            }
+        }
         if wants_skills {
             self.teacher_prompts(samples, &collection.episodes, &analyses, &mut record)?;
         }
@@ -282,8 +288,7 @@ impl Stepping<'_> {
             for _ in &episode.rows {
                 let sample = next.next().expect("a sample for each row");
                 let Some(block) = &analysis.block else { continue };
-                sample.teacher_prompt =
-                    world.teacher_prompt(config, &episode.trajectory, sample.row.step, block)?;
+                sample.teach(world.teacher_prompt(config, episode, sample.row.step, block)?);
                 overflow += usize::from(sample.teacher_prompt.is_none());
             }
         }

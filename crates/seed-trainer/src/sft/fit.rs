@@ -9,7 +9,8 @@ use crate::streams::{shuffle, stream};
 use seed_core::aggregate::Normalizer;
 use seed_core::sft::sft_loss;
 use seed_core::{InputError, TokenRows};
-use seed_model::ScoreError;
+use seed_model::{PlacedPicture, ScoreError};
+use seed_rollout::source::Context;
 
 /// A row to learn from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,18 +21,26 @@ pub struct Lesson {
     pub response: Vec<u32>,
     /// True where an id is to be learnt.
     pub mask: Vec<bool>,
+    /// Pictures at their places over prompt and response.
+    pub pictures: Vec<PlacedPicture>,
 }
 
 impl Lesson {
     /// A lesson whose whole response is to be learnt.
-    pub fn new(prompt: Vec<u32>, response: Vec<u32>) -> Self {
+    pub fn new(prompt: impl Into<Context>, response: Vec<u32>) -> Self {
+        let Context { ids: prompt, pictures } = prompt.into();
         let mask = vec![true; response.len()];
-        Self { prompt, response, mask }
+        Self { prompt, response, mask, pictures }
     }
 
     /// The same as a row to score.
     pub fn row(&self) -> SampledRow<'_> {
-        SampledRow { prompt: &self.prompt, response: &self.response, mask: &self.mask }
+        SampledRow {
+            prompt: &self.prompt,
+            response: &self.response,
+            mask: &self.mask,
+            pictures: &self.pictures,
+        }
     }
 }
 

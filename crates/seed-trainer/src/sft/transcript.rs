@@ -1,8 +1,8 @@
 //! A text episode as a row to imitate: responses are learnt, what the environment says is context.
 
 use super::fit::Lesson;
-use seed_envs::Trajectory;
-use seed_rollout::dialogue::{Dialogue, DialogueError, PromptOverflow, Scene};
+use seed_model::PlacedPicture;
+use seed_rollout::dialogue::{Dialogue, DialogueError, Played, PromptOverflow, Scene};
 use seed_rollout::history::History;
 use seed_rollout::row::Layout;
 
@@ -14,22 +14,27 @@ use seed_rollout::row::Layout;
 /// [`DialogueError`] when the chat template or the tokenizer refuses the text.
 pub fn transcript(
     dialogue: &Dialogue,
-    trajectory: &Trajectory,
+    played: Played<'_>,
     skill: Option<&str>,
 ) -> Result<Lesson, DialogueError> {
+    let Played { trajectory, frames } = played;
     let overflow = PromptOverflow::DropHistory;
-    let prompt = dialogue.prompt_of(trajectory, 0, skill, Layout::Transcript, usize::MAX, overflow)?;
-    let mut lesson = Lesson { prompt: prompt.ids, response: vec![], mask: vec![] };
+    let prompt = dialogue.prompt_of(played, 0, skill, Layout::Transcript, usize::MAX, overflow)?;
+    let mut lesson = Lesson::new(prompt.context, vec![]);
     let mut last = vec![];
     for (index, step) in trajectory.steps.iter().enumerate() {
         if index > 0 {
             let history = History::before_step(trajectory, index);
             let admissible = Some(step.admissible.as_slice());
-            let scene =
-                Scene { task: &trajectory.task_description, history: &history, admissible, skill: None };
+            let image = step.image.and_then(|frame| frames.get(frame)).map(AsRef::as_ref);
+            let task = &trajectory.task_description;
+            let scene = Scene { task, history: &history, admissible, skill: None, image };
             let between = dialogue.between(&last, &scene)?;
-            lesson.mask.extend(between.iter().map(|_| false));
-            lesson.response.extend(between);
+            let start = lesson.prompt.len() + lesson.response.len();
+            let moved = |placed: PlacedPicture| PlacedPicture { start: placed.start + start, ..placed };
+            lesson.pictures.extend(between.pictures.into_iter().map(moved));
+            lesson.mask.extend(between.ids.iter().map(|_| false));
+            lesson.response.extend(between.ids);
         }
         last = response(dialogue, &step.response)?;
         lesson.mask.extend(last.iter().map(|_| true));

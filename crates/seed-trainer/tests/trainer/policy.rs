@@ -78,7 +78,8 @@ pub(crate) fn write_folder(folder: &Path) {
     let device = seed_model::device::select("cpu").unwrap();
     let model = CausalLm::init(&shape(tokenizer.vocab_size(), tokenizer.end_ids()[0]), 7, &device);
     fs::create_dir_all(folder).unwrap();
-    let companions = Companions { tokenizer: &tokenizer, chat: &chat, generation_config: None };
+    let companions =
+        Companions { tokenizer: &tokenizer, chat: &chat, generation_config: None, processor: None };
     save_model(folder, &model, companions).unwrap();
 }
 
@@ -111,6 +112,7 @@ pub(crate) fn sample(lesson: &Lesson, number: usize) -> Sample {
         response_ids: lesson.response.clone(),
         response_mask: lesson.mask.clone(),
         logp: vec![0.0; lesson.response.len()],
+        pictures: vec![],
         turns,
         group: number / 4,
         trajectory: number,
@@ -124,7 +126,7 @@ pub(crate) fn sample(lesson: &Lesson, number: usize) -> Sample {
         task,
         signals: None,
     };
-    let mut sample = Sample::new(row);
+    let mut sample = Sample::new(row, vec![]);
     if won {
         sample.teacher_prompt = Some([&[5, 6, 7], lesson.prompt.as_slice()].concat());
     }

@@ -27,8 +27,10 @@ fn lessons(count: usize) -> Vec<Lesson> {
     (0..count)
         .map(|i| {
             let id = |at: usize| ((i * 31 + at * 17) % 60) as u32 + 2;
-            let mut lesson =
-                Lesson::new((0..3 + i % 4).map(id).collect(), (0..2 + i % 5).map(|at| id(at + 9)).collect());
+            let mut lesson = Lesson::new(
+                (0..3 + i % 4).map(id).collect::<Vec<u32>>(),
+                (0..2 + i % 5).map(|at| id(at + 9)).collect(),
+            );
             // Every third lesson has a masked token inside, as transcripts have.
             if i % 3 == 0 {
                 lesson.mask[1] = false;

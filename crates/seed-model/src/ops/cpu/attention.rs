@@ -51,6 +51,15 @@ pub(crate) struct Sequence<'a> {
     /// Pages in the order of positions; each holds every key-value head, `page_len` floats a head, from `offset` on.
     pub(crate) pages: &'a [&'a [f32]],
     pub(crate) offset: usize,
+    /// A query sees no position after its own; else it sees all of them.
+    pub(crate) causal: bool,
+}
+
+impl Sequence<'_> {
+    /// Positions that the queries `first .. first + count` see together.
+    fn seen(&self, first: usize, count: usize) -> usize {
+        self.position + if self.causal { first + count } else { self.count }
+    }
 }
 
 /// Writes `k` and `v` of one token (`[kv_heads, D]`) to its place in a page.
@@ -115,11 +124,11 @@ pub(crate) fn attend(q: &[f32], heads: Heads, scale: f32, sequences: &[Sequence]
     }
     let work = jobs
         .iter()
-        .map(|(s, first, count, _)| count * heads.group() * (s.position + first + count) * heads.dim)
+        .map(|(s, first, count, _)| count * heads.group() * s.seen(*first, *count) * heads.dim)
         .sum::<usize>();
     let run = |&(sequence, first, count, head): &(&Sequence, usize, usize, usize)| {
         let (o, l) = (o, l);
-        let keys = (sequence.position + first + count).next_multiple_of(PAGE);
+        let keys = sequence.seen(first, count).next_multiple_of(PAGE);
         let rows = count * heads.group();
         let mut scratch = vec![0.0; rows * (heads.dim + keys + heads.width())];
         dispatch(Forward {
@@ -164,8 +173,7 @@ impl Kernel for Forward<'_> {
         let Heads { query, dim, .. } = self.heads;
         let (group, width) = (self.heads.group(), self.heads.width());
         let rows = self.count * group;
-        let position = self.sequence.position + self.first;
-        let keys = (position + self.count).next_multiple_of(PAGE);
+        let keys = self.sequence.seen(self.first, self.count).next_multiple_of(PAGE);
         let (queries, rest) = self.scratch.split_at_mut(rows * dim);
         let (scores, sums) = rest.split_at_mut(rows * keys);
         // The rows of a position are its query heads of this group: adjacent in the packed tensor.
@@ -183,7 +191,7 @@ impl Kernel for Forward<'_> {
             }
             for r in 0..rows {
                 let row = scores.as_mut_ptr().add(r * keys);
-                let seen = position + r / group + 1;
+                let seen = self.sequence.seen(self.first + r / group, 1);
                 let (top, sum) = softmax::<S>(row, seen, keys, self.scale);
                 let to =
                     ((self.sequence.start + self.first + r / group) * query) + self.head * group + r % group;
@@ -302,12 +310,13 @@ pub(crate) struct Saved<'a> {
     pub(crate) grad: &'a [f32],
 }
 
-/// Gradients of packed causal attention with respect to `q`, `k` and `v`.
+/// Gradients of packed attention with respect to `q`, `k` and `v`.
 pub(crate) fn attend_backward(
     saved: &Saved,
     heads: Heads,
     scale: f32,
     lengths: &[usize],
+    causal: bool,
 ) -> (Vec<f32>, Vec<f32>, Vec<f32>) {
     let (mut dq, mut dk, mut dv) =
         (vec![0.0; saved.q.len()], vec![0.0; saved.k.len()], vec![0.0; saved.v.len()]);
@@ -349,6 +358,7 @@ pub(crate) fn attend_backward(
             start,
             len,
             head,
+            causal,
             dq: dq.get(),
             dk: dk.get(),
             dv: dv.get(),
@@ -366,6 +376,7 @@ struct Backward<'a> {
     start: usize,
     len: usize,
     head: usize,
+    causal: bool,
     dq: *mut f32,
     dk: *mut f32,
     dv: *mut f32,
@@ -404,7 +415,8 @@ impl Kernel for Backward<'_> {
         for first in (0..self.len).step_by(block) {
             let count = block.min(self.len - first);
             let rows = count * group;
-            let keys = (first + count).next_multiple_of(PAGE);
+            let seen = |query: usize, count: usize| if self.causal { query + count } else { self.len };
+            let keys = seen(first, count).next_multiple_of(PAGE);
             for i in 0..count {
                 let from = ((self.start + first + i) * query + self.head * group) * dim;
                 queries[i * group * dim..(i + 1) * group * dim]
@@ -454,8 +466,7 @@ impl Kernel for Backward<'_> {
                         dot += self.saved.out[at * dim + i] * self.saved.grad[at * dim + i];
                     }
                     let (w, d) = (weights.as_mut_ptr().add(r * keys), dscores.as_mut_ptr().add(r * keys));
-                    let seen = first + r / group + 1;
-                    for j in seen..keys {
+                    for j in seen(first + r / group, 1)..keys {
                         *w.add(j) = f32::NEG_INFINITY;
                     }
                     let (scale, lse, dot) =
