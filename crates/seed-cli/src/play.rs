@@ -2,15 +2,21 @@
 
 use crate::failure::Failure;
 use clap::Args;
+use seed_envs::ezpoints::CardView;
+use seed_envs::picture::Filmstrip;
+use seed_envs::picture::file::write_png;
+use seed_envs::sokoban::View;
 use seed_envs::{EnvError, Environment, Observation, Suite, Task};
-use seed_rollout::suites::{AlfWorldConfig, HouseholdConfig, SuiteConfig, SuiteError};
+use seed_rollout::suites::{
+    AlfWorldConfig, CardConfig, HouseholdConfig, SokobanConfig, SuiteConfig, SuiteError,
+};
 use std::fmt;
 use std::io::{BufRead, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The environment: household or alfworld
+    /// The environment: household, alfworld, sokoban, ezpoints, number_line, blackjack or points24
     environment: String,
     /// The split to play from; the first one if left out
     #[arg(long)]
@@ -24,9 +30,16 @@ pub(crate) struct Arguments {
     /// Watch the built-in expert
     #[arg(long)]
     expert: bool,
-    /// Where the environment's data lies; its own variable (e.g. ALFWORLD_DATA) or usual place if left out
+    /// Where the environment's data lies (for sokoban: a level file); its own variable (e.g. ALFWORLD_DATA) or usual
+    /// place if left out
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
+    /// Writes the episode as one picture, where the environment shows pictures
+    #[arg(long, value_name = "FILE.png")]
+    filmstrip: Option<PathBuf>,
+    /// The public pictures to show: Sokoban's tiles (strip or folder), EZPoints' cards and letters (folder)
+    #[arg(long, value_name = "PATH")]
+    assets: Option<PathBuf>,
 }
 
 /// Why nothing can be played.
@@ -37,6 +50,9 @@ pub(crate) enum PlayError {
     Environment(EnvError),
     Suite(SuiteError),
     Terminal(std::io::Error),
+    NoPictures(String),
+    NoAssets(String),
+    Filmstrip(PathBuf, std::io::Error),
 }
 
 impl fmt::Display for PlayError {
@@ -51,6 +67,16 @@ impl fmt::Display for PlayError {
             Self::Environment(error) => error.fmt(f),
             Self::Suite(error) => error.fmt(f),
             Self::Terminal(error) => error.fmt(f),
+            Self::NoPictures(name) => {
+                write!(
+                    f,
+                    "`{name}` shows no pictures: leave out `--filmstrip`, or play sokoban or a card game"
+                )
+            }
+            Self::NoAssets(name) => {
+                write!(f, "`{name}` takes no `--assets`; sokoban and ezpoints do")
+            }
+            Self::Filmstrip(path, error) => write!(f, "{}: cannot write: {error}", path.display()),
         }
     }
 }
@@ -76,15 +102,29 @@ impl From<std::io::Error> for PlayError {
 }
 
 /// The environments that [`open`] knows.
-const PLAYABLE: &str = "household, alfworld";
+const PLAYABLE: &str = "household, alfworld, sokoban, ezpoints, number_line, blackjack, points24";
 
-/// Opens a suite by name.
-fn open(name: &str, data: Option<&PathBuf>) -> Result<Box<dyn Suite>, PlayError> {
+/// Opens a suite by name; those that can show pictures show text and pictures.
+fn open(name: &str, data: Option<&PathBuf>, assets: Option<&PathBuf>) -> Result<Box<dyn Suite>, PlayError> {
+    if assets.is_some() && !matches!(name, "sokoban" | "ezpoints") {
+        return Err(PlayError::NoAssets(name.into()));
+    }
+    let cards = CardConfig { view: CardView::Both, assets: assets.cloned(), ..CardConfig::default() };
     let config = match name {
         "household" => SuiteConfig::Household(HouseholdConfig::default()),
         "alfworld" => {
             SuiteConfig::AlfWorld(AlfWorldConfig { data: data.cloned(), ..AlfWorldConfig::default() })
         }
+        "sokoban" => SuiteConfig::Sokoban(SokobanConfig {
+            view: View::Both,
+            levels: data.cloned(),
+            tiles: assets.cloned(),
+            ..SokobanConfig::default()
+        }),
+        "ezpoints" => SuiteConfig::EzPoints(cards),
+        "number_line" => SuiteConfig::NumberLine(cards),
+        "blackjack" => SuiteConfig::Blackjack(cards),
+        "points24" => SuiteConfig::Points24(cards),
         _ => return Err(PlayError::UnknownEnvironment(name.into())),
     };
     Ok(config.open()?)
@@ -92,11 +132,21 @@ fn open(name: &str, data: Option<&PathBuf>) -> Result<Box<dyn Suite>, PlayError>
 
 /// Plays one episode on the terminal.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let suite = open(&arguments.environment, arguments.data.as_ref())?;
+    let suite = open(&arguments.environment, arguments.data.as_ref(), arguments.assets.as_ref())?;
     let task = choose(suite.as_ref(), arguments.split.as_deref(), &arguments.task)?;
     let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
-    play(suite.environment().as_mut(), &task, arguments.seed, arguments.expert, input, output)?;
+    let strip = play(suite.environment().as_mut(), &task, arguments.seed, arguments.expert, input, output)?;
+    if let Some(path) = &arguments.filmstrip {
+        write_strip(&strip, path, &arguments.environment)?;
+    }
     Ok(())
+}
+
+fn write_strip(strip: &Filmstrip, path: &Path, name: &str) -> Result<(), PlayError> {
+    if strip.panels.is_empty() {
+        return Err(PlayError::NoPictures(name.into()));
+    }
+    write_png(path, &strip.draw()).map_err(|error| PlayError::Filmstrip(path.to_owned(), error))
 }
 
 fn choose(suite: &dyn Suite, split: Option<&str>, wanted: &str) -> Result<Task, PlayError> {
@@ -112,7 +162,7 @@ fn choose(suite: &dyn Suite, split: Option<&str>, wanted: &str) -> Result<Task, 
 /// The loop: shows an observation, takes an action from the expert or a line of input, until the episode ends.
 ///
 /// A line `?` lists the admissible actions, `!` asks the expert for one step, a number picks from the last list, and
-/// the end of the input stops the game.
+/// the end of the input stops the game. The pictures of the episode come back.
 fn play(
     environment: &mut dyn Environment,
     task: &Task,
@@ -120,22 +170,24 @@ fn play(
     expert: bool,
     mut input: impl BufRead,
     mut output: impl Write,
-) -> Result<(), PlayError> {
+) -> Result<Filmstrip, PlayError> {
     let first = environment.reset(task, seed)?;
-    writeln!(output, "{}\n\n{}", task.id, first.text)?;
+    let mut strip = Filmstrip::new(task.id.as_str(), &first);
+    writeln!(output, "{}\n\n{}", task.id, on_terminal(&first.text))?;
     if !expert {
         writeln!(output, "\n(? lists actions, a number picks one, ! asks the expert, end of input stops)")?;
     }
     let mut admissible = first;
     for number in 1.. {
         let Some(action) = next_action(environment, expert, &admissible, &mut input, &mut output)? else {
-            return Ok(());
+            return Ok(strip);
         };
         let step = environment.step(&action)?;
+        strip.push(&action, &step);
         if expert {
             writeln!(output, "\n> {action}")?;
         }
-        writeln!(output, "{}", step.observation.text)?;
+        writeln!(output, "{}", on_terminal(&step.observation.text))?;
         if step.is_last() {
             let verdict = match (step.info.won, step.truncated) {
                 (true, _) => "won",
@@ -143,11 +195,16 @@ fn play(
                 (false, false) => "over",
             };
             writeln!(output, "\n{verdict} after {number} steps, score {}", step.info.score)?;
-            return Ok(());
+            return Ok(strip);
         }
         admissible = step.observation;
     }
-    Ok(())
+    Ok(strip)
+}
+
+/// Sokoban puts a tab behind each cell, which a terminal would stretch.
+fn on_terminal(text: &str) -> String {
+    text.replace('\t', "")
 }
 
 fn next_action(
@@ -174,6 +231,7 @@ fn next_action(
             return Ok(None);
         }
         match line.trim_end_matches(['\n', '\r']) {
+            "?" if list.is_empty() => writeln!(output, "this environment lists no actions")?,
             "?" => {
                 for (number, action) in list.iter().enumerate() {
                     writeln!(output, "{number:4}  {action}")?;
@@ -196,7 +254,7 @@ fn next_action(
 
 #[cfg(test)]
 mod tests {
-    use super::{PlayError, choose, open, play};
+    use super::{PlayError, choose, open, play, write_strip};
     use std::path::{Path, PathBuf};
 
     fn data() -> PathBuf {
@@ -206,7 +264,7 @@ mod tests {
     }
 
     fn transcript(input: &str, expert: bool) -> String {
-        let suite = open("alfworld", Some(&data())).expect("games");
+        let suite = open("alfworld", Some(&data()), None).expect("games");
         let task = choose(suite.as_ref(), Some("valid_seen"), "pick_and_place_simple-Book").expect("a task");
         let mut output = Vec::new();
         play(suite.environment().as_mut(), &task, 0, expert, input.as_bytes(), &mut output).expect("a game");
@@ -222,12 +280,46 @@ mod tests {
 
     #[test]
     fn the_household_expert_wins_too() {
-        let suite = open("household", None).expect("a world");
+        let suite = open("household", None, None).expect("a world");
         let task = choose(suite.as_ref(), Some("valid_unseen"), "3").expect("a task");
         let mut output = Vec::new();
         play(suite.environment().as_mut(), &task, 0, true, &b""[..], &mut output).expect("a game");
         let shown = String::from_utf8(output).expect("text");
         assert!(shown.contains("won after ") && shown.ends_with("score 1\n"), "{shown}");
+    }
+
+    #[test]
+    fn grid_and_card_games_are_played_and_drawn() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["sokoban", "ezpoints", "number_line", "blackjack", "points24"] {
+            let suite = open(name, None, None).expect("a game");
+            let task = choose(suite.as_ref(), Some("valid"), "0").expect("a task");
+            let mut output = Vec::new();
+            let strip =
+                play(suite.environment().as_mut(), &task, 0, true, &b""[..], &mut output).expect("a game");
+            let shown = String::from_utf8(output).expect("text");
+            if matches!(name, "sokoban" | "ezpoints" | "number_line") {
+                assert!(shown.contains("won after ") && strip.won, "{shown}");
+            }
+            let file = folder.path().join(name).with_extension("png");
+            write_strip(&strip, &file, name).expect("a picture");
+            assert!(std::fs::read(&file).expect("a file").starts_with(b"\x89PNG"));
+        }
+        // By hand, with words and tokens.
+        let suite = open("ezpoints", None, None).expect("a game");
+        let task = choose(suite.as_ref(), Some("train"), "0").expect("a task");
+        let mut output = Vec::new();
+        play(suite.environment().as_mut(), &task, 0, false, &b"4\n+\n8\n=\n"[..], &mut output)
+            .expect("a game");
+        let shown = String::from_utf8(output).expect("text");
+        assert!(shown.ends_with("won after 4 steps, score 1\n"), "{shown}");
+        let suite = open("household", None, None).expect("a world");
+        let task = choose(suite.as_ref(), None, "0").expect("a task");
+        let strip = play(suite.environment().as_mut(), &task, 0, true, &b""[..], Vec::new()).expect("a game");
+        let error =
+            write_strip(&strip, &folder.path().join("none.png"), "household").expect_err("no pictures");
+        assert!(error.to_string().contains("no pictures"), "{error}");
+        assert!(open("household", None, Some(&folder.path().into())).is_err());
     }
 
     #[test]
@@ -241,10 +333,10 @@ mod tests {
 
     #[test]
     fn wrong_names_say_what_there_is() {
-        let Err(error) = open("doom", None) else { panic!("no such environment") };
+        let Err(error) = open("doom", None, None) else { panic!("no such environment") };
         assert!(matches!(&error, PlayError::UnknownEnvironment(_)));
         assert!(error.to_string().contains("alfworld"));
-        let suite = open("alfworld", Some(&data())).expect("games");
+        let suite = open("alfworld", Some(&data()), None).expect("games");
         let error = choose(suite.as_ref(), None, "99999").expect_err("no such task");
         assert!(error.to_string().contains("below 12"), "{error}");
     }

@@ -7,6 +7,9 @@
 //! | [`alfworld`] | ALFWorld's games, equal to the official environment byte for byte |
 //! | [`household`] | the embedded household world: games from seeds, no data needed |
 //! | [`search_qa`] | questions answered with a search engine: BM25 and dense retrieval, clients, both public protocols |
+//! | [`sokoban`] | Sokoban: the reference's rooms from seeds, level files, pictures, shortest plans |
+//! | [`ezpoints`] | EZPoints, NumberLine, Blackjack, Points24: card games from seeds, in text and pictures |
+//! | [`picture`] | drawing, PNG files, filmstrips, a store of distinct frames |
 //! | [`projection`] | from what a model wrote to the action that is carried out |
 //! | [`runner`] | many environments stepped in parallel |
 //! | [`conformance`] | what every environment must keep, as checks to run on yours |
@@ -20,11 +23,14 @@
 pub mod alfworld;
 pub mod conformance;
 pub mod environment;
+pub mod ezpoints;
 pub mod household;
+pub mod picture;
 pub mod projection;
 pub mod pyrandom;
 pub mod runner;
 pub mod search_qa;
+pub mod sokoban;
 pub mod trajectory;
 
 pub use environment::{EnvError, Environment, Image, Observation, Step, StepInfo, Suite, Task};

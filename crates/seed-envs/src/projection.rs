@@ -24,16 +24,6 @@ pub enum Action {
     Text(String),
 }
 
-impl Action {
-    /// The text for [`Environment::step`](crate::Environment::step): the command, or the index in decimal.
-    pub fn command(&self) -> Cow<'_, str> {
-        match self {
-            Action::Text(text) => Cow::Borrowed(text),
-            Action::Index(index) => Cow::Owned(index.to_string()),
-        }
-    }
-}
-
 /// What is wrong with a response. The order is the order in which the reasons are looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -182,10 +172,11 @@ impl SearchRules {
 }
 
 impl Projection {
-    /// The rule for an environment by its name: `alfworld`, `webshop`, `sokoban`, `search_qa`, `ezpoints`,
-    /// `number_line`, `blackjack`, `points24`, `household`; `search_r1` for the other protocol of `search_qa`.
+    /// The rule for an environment by its name: `alfworld`, `webshop`, `sokoban`, `sokoban_visual`, `search_qa`,
+    /// `ezpoints`, `ezpoints_text`, `number_line`, `blackjack`, `points24`, `household`; `search_r1` for the other
+    /// protocol of `search_qa`.
     ///
-    /// `require_think` matters for `alfworld`, `webshop` and `sokoban` only.
+    /// `require_think` matters where actions stand in tags: `alfworld`, `webshop`, `sokoban` and `household`.
     ///
     /// # Errors
     /// [`UnknownProjection`] for any other name.
@@ -193,16 +184,36 @@ impl Projection {
         Ok(match name {
             "alfworld" => Projection::Tagged { fallback_chars: 30, require_think },
             "webshop" => Projection::Tagged { fallback_chars: 20, require_think },
-            "sokoban" => Projection::Sokoban { require_think },
+            "sokoban" | "sokoban_visual" => Projection::Sokoban { require_think },
             "search_qa" => Projection::SearchQa,
             "search_r1" => Projection::SearchR1,
-            "ezpoints" => Projection::Cards { game: CardGame::EzPoints },
+            "ezpoints" | "ezpoints_text" => Projection::Cards { game: CardGame::EzPoints },
             "number_line" => Projection::Cards { game: CardGame::NumberLine },
             "blackjack" => Projection::Cards { game: CardGame::Blackjack },
             "points24" => Projection::Cards { game: CardGame::Points24 },
-            "household" => Projection::Command,
+            // Its demonstrations mark the command with action tags, so that validity means something.
+            "household" => Projection::Tagged { fallback_chars: 30, require_think },
             _ => return Err(UnknownProjection { name: name.to_owned() }),
         })
+    }
+
+    /// The text of an action for [`Environment::step`](crate::Environment::step): commands as they are, the moves of
+    /// Sokoban by name, the actions of the card games as they are written; empty where no action could be read.
+    pub fn command<'a>(&self, action: &'a Action) -> Cow<'a, str> {
+        let index = match action {
+            Action::Text(text) => return Cow::Borrowed(text),
+            Action::Index(index) => *index,
+        };
+        let name = match self {
+            Projection::Sokoban { .. } => {
+                SOKOBAN_MOVES.iter().find(|(_, known)| *known == index).map(|(name, _)| *name)
+            }
+            Projection::Cards { game } => {
+                usize::try_from(index).ok().and_then(|index| game.actions().get(index).copied())
+            }
+            _ => return Cow::Owned(index.to_string()),
+        };
+        Cow::Borrowed(name.unwrap_or_default())
     }
 
     /// Takes the action from a response. Never fails, whatever the text.
@@ -235,7 +246,7 @@ impl Projection {
 /// No projection is known for an environment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no projection for environment `{name}`; known are alfworld, webshop, sokoban, search_qa, search_r1, ezpoints, number_line, blackjack, points24, household"
+    "no projection for environment `{name}`; known are alfworld, webshop, sokoban, sokoban_visual, search_qa, search_r1, ezpoints, ezpoints_text, number_line, blackjack, points24, household"
 )]
 pub struct UnknownProjection {
     /// The name that was asked for.

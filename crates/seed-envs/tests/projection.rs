@@ -132,13 +132,28 @@ fn alfworld_rules() {
 
 #[test]
 fn commands_and_names() {
-    let projection = Projection::for_environment("household", true).expect("known");
-    assert_eq!(projection.project(" go to shelf 1 \n").action.command(), "go to shelf 1");
+    let projection = Projection::Command;
+    assert_eq!(projection.project(" go to shelf 1 \n").action, Action::Text("go to shelf 1".into()));
     assert!(projection.project(" look").is_valid());
     assert_eq!(projection.project(" \n").invalid, Some(Invalid::NoAction));
-    assert_eq!(Action::Index(-1).command(), "-1");
+    // The household's demonstrations mark their commands with tags, without thinking.
+    let household = Projection::for_environment("household", false).expect("known");
+    let projected = household.project("<action>go to shelf 1</action>");
+    assert!(projected.is_valid());
+    assert_eq!(household.command(&projected.action), "go to shelf 1");
+    assert_eq!(household.project("go to shelf 1").invalid, Some(Invalid::NoAction));
     let error = Projection::for_environment("alfwrld", true).expect_err("unknown");
     assert!(error.to_string().contains("`alfwrld`"), "{error}");
+}
+
+#[test]
+fn actions_are_told_to_environments_in_their_own_words() {
+    let sokoban = Projection::for_environment("sokoban_visual", true).expect("known");
+    let told = |index| sokoban.command(&Action::Index(index)).into_owned();
+    assert_eq!([0, 1, 2, 3, 4, 5].map(told), ["still", "up", "down", "left", "right", ""]);
+    let cards = Projection::for_environment("ezpoints_text", true).expect("known");
+    let told = |index| cards.command(&Action::Index(index)).into_owned();
+    assert_eq!([-1, 0, 9, 10, 12, 13].map(told), ["", "1", "10", "+", "=", ""]);
 }
 
 #[test]
@@ -155,13 +170,13 @@ proptest! {
         text in ".{0,200}|(<think>|</think>|<action>|</action>|<search>|</search>|<answer>|</answer>|\"action\":|10|up|[a-z ]|é|İ|ß|去){0,24}"
     ) {
         for name in [
-            "alfworld", "webshop", "sokoban", "search_qa", "ezpoints", "number_line", "blackjack", "points24",
-            "household",
+            "alfworld", "webshop", "sokoban", "sokoban_visual", "search_qa", "ezpoints", "ezpoints_text",
+            "number_line", "blackjack", "points24", "household",
         ] {
             for require_think in [true, false] {
                 let projection = Projection::for_environment(name, require_think).expect("known");
                 let projected = projection.project(&text);
-                let _ = projected.action.command();
+                let _ = projection.command(&projected.action);
                 // Leaving the think tags out can only make more responses valid, and never changes the action.
                 let lenient = Projection::for_environment(name, false).expect("known").project(&text);
                 prop_assert_eq!(&projected.action, &lenient.action);

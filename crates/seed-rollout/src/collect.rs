@@ -124,6 +124,10 @@ pub struct CollectStats {
     pub ended_by_steps: usize,
     /// Episodes that ended since no further prompt fitted.
     pub ended_by_tokens: usize,
+    /// Episodes whose environment can tell whether the goal was still within reach at the end.
+    pub dead_end_known: usize,
+    /// Those of them whose goal was out of reach.
+    pub dead_ends: usize,
     /// What the token sources did in this collection.
     pub source: SourceStats,
     /// Wall clock of the whole collection.
@@ -141,6 +145,8 @@ impl CollectStats {
         self.history_dropped += episode.history_dropped;
         self.ended_by_steps += usize::from(episode.ending == Ending::StepLimit);
         self.ended_by_tokens += usize::from(episode.ending == Ending::TokenBudget);
+        self.dead_end_known += usize::from(episode.dead_end.is_some());
+        self.dead_ends += usize::from(episode.dead_end == Some(true));
         for row in &episode.rows {
             let sampled = row.sampled();
             self.sampled_tokens += sampled;

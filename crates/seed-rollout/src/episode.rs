@@ -50,6 +50,9 @@ pub struct Episode {
     /// Prompts from which history was dropped to make them fit (step layout).
     #[serde(default)]
     pub history_dropped: usize,
+    /// The goal was out of reach at the end; `None` where the environment does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dead_end: Option<bool>,
     /// What was seen, said and done.
     pub trajectory: Trajectory,
     /// Distinct frames in the order in which they were first seen; steps and rows name them by index.
@@ -199,7 +202,7 @@ impl Running {
 
         let response = stage.dialogue.decode(&completion.ids)?;
         let projected = stage.projection.project(&response);
-        let action = projected.action.command().into_owned();
+        let action = stage.projection.command(&projected.action).into_owned();
         let answer = self.environment.step(&action).map_err(|source| CollectError::Environment {
             task: self.trajectory.task.id.clone(),
             step,
@@ -306,6 +309,7 @@ impl Running {
             episode: self.episode,
             ending,
             history_dropped: self.history_dropped,
+            dead_end: self.info.details.get("dead_end").and_then(serde_json::Value::as_bool),
             frames: self.frames,
             rows: self.rows.into_iter().map(|row| row.finish(&facts)).collect(),
             trajectory,

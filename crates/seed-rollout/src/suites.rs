@@ -1,7 +1,10 @@
 //! Environments by name, as a configuration file writes them.
 
 use seed_envs::alfworld::{AlfWorld, AlfWorldOptions};
+use seed_envs::ezpoints::{CardGames, CardOptions, CardView};
 use seed_envs::household::{Difficulty, Household, HouseholdOptions};
+use seed_envs::projection::CardGame;
+use seed_envs::sokoban::{RoomConfig, Sokoban, SokobanOptions, View};
 use seed_envs::{EnvError, Suite};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -16,6 +19,114 @@ pub enum SuiteConfig {
     /// ALFWorld; needs its data.
     #[serde(rename = "alfworld")]
     AlfWorld(AlfWorldConfig),
+    /// Sokoban; needs no data.
+    Sokoban(SokobanConfig),
+    /// EZPoints: 12 from two cards; needs no data.
+    #[serde(rename = "ezpoints")]
+    EzPoints(CardConfig),
+    /// NumberLine: walk to a number; needs no data.
+    NumberLine(CardConfig),
+    /// Blackjack; needs no data.
+    Blackjack(CardConfig),
+    /// Points24: 24 from four cards; needs no data.
+    #[serde(rename = "points24")]
+    Points24(CardConfig),
+}
+
+/// Sokoban.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SokobanConfig {
+    /// Rows of a room, walls included.
+    pub rows: usize,
+    /// Columns of a room, walls included.
+    pub columns: usize,
+    /// Boxes.
+    pub boxes: usize,
+    /// Depth of the reverse search that makes rooms.
+    pub search_depth: usize,
+    /// `PYTHONHASHSEED` of the reference; it matters for seeds that need a retry.
+    pub hash_seed: u32,
+    /// Steps of an episode.
+    pub max_steps: usize,
+    /// `text`, `rgb`, or `both`.
+    pub view: View,
+    /// Tasks in `train`.
+    pub train: usize,
+    /// Tasks in `valid`.
+    pub valid: usize,
+    /// A level file in place of generated rooms; its split is `levels`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub levels: Option<PathBuf>,
+    /// Pictures of the cells; left out, the project's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tiles: Option<PathBuf>,
+}
+
+impl Default for SokobanConfig {
+    fn default() -> Self {
+        let SokobanOptions { room, max_steps, view, train, valid, levels, tiles } = Default::default();
+        let RoomConfig { rows, columns, boxes, search_depth, hash_seed } = room;
+        Self { rows, columns, boxes, search_depth, hash_seed, max_steps, view, train, valid, levels, tiles }
+    }
+}
+
+impl SokobanConfig {
+    fn options(&self) -> SokobanOptions {
+        let Self {
+            rows,
+            columns,
+            boxes,
+            search_depth,
+            hash_seed,
+            max_steps,
+            view,
+            train,
+            valid,
+            levels,
+            tiles,
+        } = self.clone();
+        let room = RoomConfig { rows, columns, boxes, search_depth, hash_seed };
+        SokobanOptions { room, max_steps, view, train, valid, levels, tiles }
+    }
+}
+
+/// A card game.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CardConfig {
+    /// `text`, `rgb`, or `both`.
+    pub view: CardView,
+    /// Steps of an episode; left out, what the game says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_steps: Option<usize>,
+    /// Ends an episode where the game's own limit is reached.
+    pub stop_at_game_limit: bool,
+    /// Tasks in `train`; left out, all seeds of the reference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub train: Option<usize>,
+    /// Tasks in `valid`; left out, 128.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub valid: Option<usize>,
+    /// Folder with the public cards and font, for EZPoints alone; left out, the project's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub assets: Option<PathBuf>,
+}
+
+impl CardConfig {
+    fn open(&self, game: CardGame) -> Result<Box<dyn Suite>, SuiteError> {
+        let default = CardOptions::new(game);
+        let options = CardOptions {
+            game,
+            view: self.view,
+            max_steps: self.max_steps.unwrap_or(default.max_steps),
+            stop_at_game_limit: self.stop_at_game_limit,
+            train: self.train.unwrap_or(default.train),
+            valid: self.valid.unwrap_or(default.valid),
+            assets: self.assets.clone(),
+        };
+        Ok(Box::new(CardGames::open(options)?))
+    }
 }
 
 /// ALFWorld.
@@ -106,6 +217,11 @@ impl SuiteConfig {
                     None => AlfWorld::from_env(options)?,
                 }))
             }
+            Self::Sokoban(config) => Ok(Box::new(Sokoban::open(config.options())?)),
+            Self::EzPoints(config) => config.open(CardGame::EzPoints),
+            Self::NumberLine(config) => config.open(CardGame::NumberLine),
+            Self::Blackjack(config) => config.open(CardGame::Blackjack),
+            Self::Points24(config) => config.open(CardGame::Points24),
         }
     }
 }

@@ -76,7 +76,7 @@ impl Slot {
 enum HistoryStyle {
     /// `[Observation 3: '…', Action 3: '…']`, one a line.
     Bracketed,
-    /// The same; Sokoban's move numbers become their names.
+    /// The same; Sokoban's moves are written by their names.
     BracketedMoves,
     /// `Step 3:` + action + blank + what came back + line break; an empty line between steps.
     Search,
@@ -128,7 +128,7 @@ macro_rules! embedded {
     };
 }
 
-static STYLES: [Style; 7] = [
+static STYLES: [Style; 8] = [
     Style {
         name: "alfworld",
         files: embedded!("alfworld"),
@@ -202,6 +202,19 @@ static STYLES: [Style; 7] = [
         list: ListStyle::Quoted,
         page: false,
         required: [&[Slot::Image, Slot::Skill], &[Slot::Image, Slot::Skill], &[Slot::Image]],
+        char_limit: None,
+    },
+    Style {
+        name: "ezpoints_text",
+        files: embedded!("ezpoints_text" without history),
+        history: HistoryStyle::Bracketed,
+        list: ListStyle::Quoted,
+        page: false,
+        required: [
+            &[Slot::Observation, Slot::Skill],
+            &[Slot::Observation, Slot::Skill],
+            &[Slot::Observation],
+        ],
         char_limit: None,
     },
     Style {
@@ -440,14 +453,15 @@ impl PromptTemplate {
     }
 }
 
-/// The name of a Sokoban move given by its number; anything else is left as it is.
+/// The name of a Sokoban move, given by its number or its word, as the reference writes it; anything else is left as it
+/// is.
 fn move_name(action: &str) -> &str {
     match action {
-        "0" => "Still",
-        "1" => "Up",
-        "2" => "Down",
-        "3" => "Left",
-        "4" => "Right",
+        "0" | "still" => "Still",
+        "1" | "up" => "Up",
+        "2" | "down" => "Down",
+        "3" | "left" => "Left",
+        "4" | "right" => "Right",
         other => other,
     }
 }

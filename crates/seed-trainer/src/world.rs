@@ -15,7 +15,9 @@ use seed_rollout::eyes::Eyes;
 use seed_rollout::row;
 use seed_rollout::sampler::{Purpose, Sampling};
 use seed_rollout::source::Context;
-use seed_rollout::suites::{AlfWorldConfig, HouseholdConfig, SuiteConfig, SuiteError};
+use seed_rollout::suites::{
+    AlfWorldConfig, CardConfig, HouseholdConfig, SokobanConfig, SuiteConfig, SuiteError,
+};
 use seed_rollout::template::{PromptTemplate, TemplateError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,7 +48,9 @@ pub enum WorldError {
     #[error(transparent)]
     Processor(#[from] ProcessorError),
     /// An environment that this build cannot train on.
-    #[error("`env.name` is `{name}`, which training cannot open yet; it opens household and alfworld")]
+    #[error(
+        "`env.name` is `{name}`, which training cannot open yet; it opens household, alfworld, sokoban and ezpoints"
+    )]
     NotHere {
         /// The environment.
         name: EnvName,
@@ -82,7 +86,8 @@ impl World {
     /// # Errors
     /// [`WorldError`] says which part is not there or cannot be used.
     pub fn open(config: &Config, model: &Path) -> Result<Self, WorldError> {
-        let name = config.env.name.as_str();
+        let suite = Self::suite(config)?;
+        let name = suite.name();
         let dialogue = Dialogue {
             tokenizer: Tokenizer::load(model)?,
             chat: ChatTemplate::load(model)?,
@@ -94,25 +99,39 @@ impl World {
             history_length: config.env.history,
             eyes: eyes(model)?,
         };
+        let projection = Projection::for_environment(name, config.rollout.require_think)?;
+        let block = SkillBlock::embedded(name);
+        Ok(Self { suite, projection, dialogue, block })
+    }
+
+    /// The configured tasks and environments. Sokoban and EZPoints are shown as text.
+    fn suite(config: &Config) -> Result<Arc<dyn Suite>, WorldError> {
+        let data = || (!config.env.data.is_empty()).then(|| PathBuf::from(&config.env.data));
         let suite = match config.env.name {
             EnvName::Household => SuiteConfig::Household(HouseholdConfig {
                 difficulty: config.env.difficulty,
                 ..HouseholdConfig::default()
             }),
             EnvName::Alfworld => SuiteConfig::AlfWorld(AlfWorldConfig {
-                data: (!config.env.data.is_empty()).then(|| PathBuf::from(&config.env.data)),
+                data: data(),
                 max_steps: config.env.max_steps,
                 ..AlfWorldConfig::default()
             }),
+            EnvName::Sokoban => SuiteConfig::Sokoban(SokobanConfig {
+                rows: config.env.rows,
+                columns: config.env.columns,
+                boxes: config.env.boxes,
+                max_steps: config.env.max_steps,
+                levels: data(),
+                ..SokobanConfig::default()
+            }),
+            EnvName::Ezpoints => SuiteConfig::EzPoints(CardConfig {
+                max_steps: Some(config.env.max_steps),
+                ..CardConfig::default()
+            }),
             name => return Err(WorldError::NotHere { name }),
         };
-        let require_think = config.rollout.require_think;
-        let projection = match config.env.name {
-            // Its demonstrations mark the command with action tags, so that validity means something.
-            EnvName::Household => Projection::Tagged { fallback_chars: 30, require_think },
-            _ => Projection::for_environment(name, require_think)?,
-        };
-        Ok(Self { suite: suite.open()?.into(), projection, dialogue, block: SkillBlock::embedded(name) })
+        Ok(suite.open()?.into())
     }
 
     /// A skill as it stands in a prompt.

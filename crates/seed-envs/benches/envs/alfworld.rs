@@ -3,6 +3,7 @@
 //! The workload is that of `../shared/spec/alfworld.md` §15.1: games of form 2.1.2, 50 uniformly drawn admissible
 //! commands each, observation and admissible list made at every step.
 
+use crate::clock::processor_seconds;
 use rayon::prelude::*;
 use seed_envs::alfworld::{AlfWorld, AlfWorldOptions, GameState, open_game};
 use seed_envs::pyrandom::PythonRandom;
@@ -12,7 +13,6 @@ use std::hint::black_box;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::LazyLock;
 use std::time::Instant;
 
 /// Steps of a walk.
@@ -31,16 +31,6 @@ fn data() -> Result<PathBuf, String> {
     let data = shared.join("data/alfworld");
     if data.is_dir() { Ok(data) } else { Err(format!("no folder {}: set SEED_SHARED", data.display())) }
 }
-
-/// Seconds of processor time that this thread has used, so that other work on the machine does not count; seconds on
-/// the clock where the system does not tell. The official package is timed the same way.
-pub(crate) fn processor_seconds() -> f64 {
-    let used = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-    let nanoseconds = used.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
-    nanoseconds.map_or_else(|| START.elapsed().as_secs_f64(), |nanoseconds| nanoseconds / 1e9)
-}
-
-static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// Resident memory of this process in bytes, where the system tells it.
 pub(crate) fn resident() -> Option<usize> {

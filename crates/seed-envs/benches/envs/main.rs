@@ -1,13 +1,18 @@
 //! `cargo xtask bench envs <environment> [options]`: speed and memory of the environments.
 
 mod alfworld;
+mod clock;
+mod ezpoints;
+mod peer;
 mod search_qa;
+mod sokoban;
 
 fn main() {
     // `cargo bench` adds `--bench`.
     let mut arguments: Vec<String> =
         std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
-    let known = "alfworld [--peer PYTHON]; search_qa [--peer PYTHON] [--passages N] [--rows N] [--load URL]";
+    let known = "alfworld, sokoban, ezpoints, each with [--peer PYTHON]; search_qa [--peer PYTHON] [--passages N] [--rows N] \
+        [--load URL]";
     if arguments.is_empty() {
         arguments.push("alfworld".into());
     }
@@ -15,6 +20,8 @@ fn main() {
     let outcome = match name.as_str() {
         "alfworld" => alfworld::run(&arguments),
         "search_qa" => search_qa::run(&arguments),
+        "sokoban" => sokoban::run(&arguments),
+        "ezpoints" => ezpoints::run(&arguments),
         _ => Err(format!("no benchmark `{name}`; there is: {known}")),
     };
     if let Err(problem) = outcome {

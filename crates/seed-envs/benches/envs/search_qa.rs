@@ -1,7 +1,8 @@
 //! Search-QA: BM25 against `bm25s` in the same run, a million generated passages, dense search by precision, a server
 //! under load.
 
-use crate::alfworld::{processor_seconds, resident};
+use crate::alfworld::resident;
+use crate::clock::processor_seconds;
 use rayon::prelude::*;
 use seed_envs::household::stream::Stream;
 use seed_envs::search_qa::retriever::Retriever;

@@ -2,7 +2,6 @@
 
 use crate::scripted::Scripted;
 use crate::worlds::{self, World};
-use seed_envs::projection::Projection;
 use seed_envs::{EnvError, Environment, Suite, Task};
 use seed_model::Message;
 use seed_rollout::collect::{CollectError, CollectOptions, Collection, Collector, Ending};
@@ -31,7 +30,6 @@ fn options(layout: Layout) -> CollectOptions {
 /// A player that takes one of the listed commands at random, and sometimes forgets what is asked for.
 fn wanderer(world: &World) -> impl Fn(&str, u64) -> String + Send + Sync + use<> {
     let guesses = world.guesses;
-    let bare = world.projection == Projection::Command;
     move |context: &str, random: u64| {
         let now = context.rsplit("<|im_start|>user\n").next().unwrap();
         // prose may hold an apostrophe; a command is short and stands on one line
@@ -40,11 +38,9 @@ fn wanderer(world: &World) -> impl Fn(&str, u64) -> String + Send + Sync + use<>
         let commands = if listed.is_empty() { guesses } else { &listed };
         let action = commands[random as usize % commands.len()];
         let thought = "hm ".repeat(random as usize % 5);
-        match (bare, random % 7) {
-            (true, 0) => " ".repeat(random as usize % 3),
-            (true, _) => action.to_string(),
-            (false, 0) => format!("{thought} {action}"),
-            (false, _) => format!("<think>{thought}</think><action>{action}</action>"),
+        match random % 7 {
+            0 => format!("{thought} {action}"),
+            _ => format!("<think>{thought}</think><action>{action}</action>"),
         }
     }
 }

@@ -27,6 +27,7 @@ fn episode(number: usize) -> Episode {
         episode: number,
         ending: Ending::Done,
         history_dropped: 0,
+        dead_end: (number % 2 == 1).then_some(true),
         trajectory: Trajectory {
             environment: "household".into(),
             task: row.task.clone(),

@@ -372,7 +372,7 @@ section! {
     EnvConfig "env." {
         /// Which environment.
         name: EnvName = EnvName::Household,
-        /// Its data folder; empty: what the environment embeds, or its own variable (`ALFWORLD_DATA`).
+        /// Its data folder, for Sokoban a level file; empty: what the environment embeds, or its own variable (`ALFWORLD_DATA`).
         data: String = String::new(),
         /// Split that training tasks come from.
         train_split: String = "train".into(),
@@ -384,6 +384,12 @@ section! {
         history: usize = 5,
         /// Size of generated houses, 0 (a corner of a room) to 1 (four rooms); household only.
         difficulty: f64 = 0.15,
+        /// Rows of a room, walls included; Sokoban only.
+        rows: usize = 6,
+        /// Columns of a room, walls included; Sokoban only.
+        columns: usize = 6,
+        /// Boxes of a room; Sokoban only.
+        boxes: usize = 1,
     }
 }
 section! {

@@ -26,6 +26,11 @@ pub const METRICS: &[Metric] = &[
         "→ 1 in 10–20 updates",
     ),
     m("episode/truncated_ratio", "share of episodes cut by the step limit or the token budget", "falls"),
+    m(
+        "episode/dead_end_ratio",
+        "share of episodes that ended where the goal was out of reach; where the environment can tell (Sokoban)",
+        "falls",
+    ),
     m("episode/success/{kind}", "the same success for one kind of task", ""),
     m(
         "group/tied_ratio",

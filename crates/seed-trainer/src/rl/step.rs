@@ -475,6 +475,9 @@ fn rollout_numbers(record: &mut Record, collection: &Collection) {
     record.set("rollout/response_length", stats.sampled_tokens as f64 / stats.rows.max(1) as f64);
     record.set("rollout/response_cut_ratio", (stats.cut_by_length + stats.cut_by_context) as f64 / steps);
     record.set("rollout/prompt_cut", (stats.prompts_cut + stats.history_dropped) as f64);
+    if stats.dead_end_known > 0 {
+        record.set("episode/dead_end_ratio", stats.dead_ends as f64 / stats.dead_end_known as f64);
+    }
     let seconds = record.get("time/rollout").unwrap_or(0.0).max(1e-9);
     record.set("perf/decode_tokens_per_second", stats.sampled_tokens as f64 / seconds);
     let mut kinds: BTreeMap<&str, (f64, f64)> = BTreeMap::new();

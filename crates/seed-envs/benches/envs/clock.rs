@@ -1,0 +1,28 @@
+//! Time that this program itself used.
+
+use std::sync::LazyLock;
+use std::time::Instant;
+
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// Seconds of processor time that this thread has used, so that other work on the machine does not count; seconds on
+/// the clock where the system does not tell. The packages beside are timed the same way.
+pub(crate) fn processor_seconds() -> f64 {
+    let used = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanoseconds = used.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
+    nanoseconds.map_or_else(|| START.elapsed().as_secs_f64(), |nanoseconds| nanoseconds / 1e9)
+}
+
+/// How often `work` counts up in a second of processor time: it is called until a second is used up.
+pub(crate) fn per_second(mut work: impl FnMut(usize) -> usize) -> f64 {
+    let start = processor_seconds();
+    let mut count = 0;
+    for round in 0.. {
+        count += work(round);
+        let used = processor_seconds() - start;
+        if used > 1.0 {
+            return count as f64 / used;
+        }
+    }
+    unreachable!("time passes")
+}
