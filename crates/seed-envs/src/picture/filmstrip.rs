@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub struct Panel {
     /// The frame.
     pub frame: Arc<Image>,
-    /// What led to it, e.g. `3 left`; cut to the frame's width.
+    /// What led to it, e.g. `3: left`; cut to the frame's width.
     pub caption: String,
     /// What it gave; its sign colours the number.
     pub reward: Option<f64>,
@@ -58,7 +58,7 @@ impl Filmstrip {
     pub fn push(&mut self, action: &str, step: &Step) {
         self.steps += 1;
         self.earned += step.reward;
-        self.add(&step.observation, format!("{} {action}", self.steps), Some(step.reward));
+        self.add(&step.observation, format!("{}: {action}", self.steps), Some(step.reward));
         if step.is_last() {
             let verdict = match (step.info.won, step.truncated) {
                 (true, _) => "won",

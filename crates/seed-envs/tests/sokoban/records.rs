@@ -7,6 +7,11 @@ use seed_envs::sokoban::suite::validation_seeds;
 use seed_envs::sokoban::{Game, Move, Solution, Tiles, solve};
 use serde_json::{Value, json};
 
+/// Equal but for the last bit, which the reader of JSON may round the other way.
+fn close(drawn: f64, recorded: &Value) -> bool {
+    recorded.as_f64().is_some_and(|recorded| (drawn - recorded).abs() <= f64::EPSILON)
+}
+
 #[test]
 fn draws_of_both_generators_and_retry_seeds() {
     let file = json("rng_primitives.json");
@@ -17,7 +22,7 @@ fn draws_of_both_generators_and_retry_seeds() {
         let mut numpy = NumpyRandomState::new(seed as u32);
         let list = |key: &str| record[key].as_array().unwrap_or_else(|| panic!("no list {key}")).clone();
         for value in list("py_random") {
-            assert_eq!(json!(python.random()), value, "seed {seed}");
+            assert!(close(python.random(), &value), "seed {seed}: {value}");
         }
         for value in list("py_getrandbits32") {
             assert_eq!(json!(python.getrandbits(32)), value, "seed {seed}");
@@ -61,14 +66,17 @@ fn recorded_draws_of_whole_resets() {
         let mut numpy = NumpyRandomState::new(seed as u32);
         for draw in trace["draws"].as_array().expect("draws") {
             let bound = |place: usize| draw[place].as_i64().expect("a number");
+            let recorded = draw.as_array().and_then(|draw| draw.last()).expect("a value");
             let drawn = match draw[0].as_str().expect("a name") {
-                "py.random" => json!(python.random()),
+                "py.random" => {
+                    assert!(close(python.random(), recorded), "{draw} of seed {seed}");
+                    continue;
+                }
                 "py.sample1" | "py.choice" => json!(python.below(bound(1) as u64)),
                 "py.randint" => json!(python.randint(bound(1), bound(2))),
                 "np.randint" => json!(numpy.choice(bound(1) as usize)),
                 other => panic!("unknown draw {other}"),
             };
-            let recorded = draw.as_array().and_then(|draw| draw.last()).expect("a value");
             assert_eq!(drawn, *recorded, "{draw} of seed {seed}");
         }
     }
