@@ -222,7 +222,7 @@ mod tests {
             ("7//-2", Some(Value::Int(-4))),
             ("7/2//1", Some(Value::Float(3.0))),
             ("-7/2//1", Some(Value::Float(-4.0))),
-            ("8/(3-8/3)", Some(Value::Float(23.999999999999989))),
+            ("8/(3-8/3)", Some(Value::Float(23.99999999999999))),
             ("(1+2)*(3+5)", Some(Value::Int(24))),
             ("6/2*8", Some(Value::Float(24.0))),
             ("1-1//3", Some(Value::Int(1))),
