@@ -24,6 +24,17 @@ pub enum Action {
     Text(String),
 }
 
+impl Action {
+    /// The action as a text: the command, or the index in decimal. What an environment takes for an index is told by
+    /// [`Projection::command`].
+    pub fn command(&self) -> Cow<'_, str> {
+        match self {
+            Action::Text(text) => Cow::Borrowed(text),
+            Action::Index(index) => Cow::Owned(index.to_string()),
+        }
+    }
+}
+
 /// What is wrong with a response. The order is the order in which the reasons are looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -200,10 +211,7 @@ impl Projection {
     /// The text of an action for [`Environment::step`](crate::Environment::step): commands as they are, the moves of
     /// Sokoban by name, the actions of the card games as they are written; empty where no action could be read.
     pub fn command<'a>(&self, action: &'a Action) -> Cow<'a, str> {
-        let index = match action {
-            Action::Text(text) => return Cow::Borrowed(text),
-            Action::Index(index) => *index,
-        };
+        let &Action::Index(index) = action else { return action.command() };
         let name = match self {
             Projection::Sokoban { .. } => {
                 SOKOBAN_MOVES.iter().find(|(_, known)| *known == index).map(|(name, _)| *name)
@@ -211,7 +219,7 @@ impl Projection {
             Projection::Cards { game } => {
                 usize::try_from(index).ok().and_then(|index| game.actions().get(index).copied())
             }
-            _ => return Cow::Owned(index.to_string()),
+            _ => return action.command(),
         };
         Cow::Borrowed(name.unwrap_or_default())
     }
