@@ -75,7 +75,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let draws = {
         let painter = Painter::own(CardGame::EzPoints);
         let mut game = Points::ezpoints(0);
-        [3, 10, 7].map(|token| game.step(Some(token)));
+        for token in [3, 10, 7] {
+            game.step(Some(token));
+        }
         let table = painter.table(&game);
         per_second(|_| usize::from(!black_box(painter.points(&table, &game)).rgb.is_empty()))
     };

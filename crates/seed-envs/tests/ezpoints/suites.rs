@@ -20,7 +20,8 @@ fn open(game: CardGame, view: CardView) -> CardGames {
 fn conformance() {
     for game in GAMES {
         let actions = game.actions().iter().map(|action| (*action).to_owned()).chain(["11".into()]).collect();
-        let options = Conformance { tasks_per_split: 3, max_steps: 24, actions, seed: 3 };
+        let options =
+            Conformance { tasks_per_split: 3, max_steps: 24, actions, seed: 3, ..Conformance::default() };
         for view in [CardView::Text, CardView::Rgb, CardView::Both] {
             let report = check(&open(game, view), &options)
                 .unwrap_or_else(|error| panic!("{game:?} {view:?}: {error}"));

@@ -17,7 +17,8 @@ fn small(view: View) -> SokobanOptions {
 fn conformance() {
     let actions: Vec<String> =
         ["up", "down", "left", "right", "still", "Up", "3", "fly"].map(str::to_owned).to_vec();
-    let options = Conformance { tasks_per_split: 4, max_steps: 15, actions, seed: 7 };
+    let options =
+        Conformance { tasks_per_split: 4, max_steps: 15, actions, seed: 7, ..Conformance::default() };
     for view in [View::Text, View::Rgb, View::Both] {
         let report = check(&open(small(view)), &options).unwrap_or_else(|error| panic!("{view:?}: {error}"));
         assert!(report.episodes > 30, "{report}");
