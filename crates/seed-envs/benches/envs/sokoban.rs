@@ -3,7 +3,7 @@
 use crate::clock::per_second;
 use crate::peer;
 use seed_envs::pyrandom::PythonRandom;
-use seed_envs::sokoban::{Ground, Move, Room, RoomConfig, Sokoban, SokobanOptions, View, solve};
+use seed_envs::sokoban::{Game, Ground, Move, Room, RoomConfig, Sokoban, SokobanOptions, View, solve};
 use seed_envs::{Environment, Suite};
 use serde_json::{Value, json};
 use std::hint::black_box;
@@ -39,6 +39,24 @@ fn steps(view: View) -> Result<f64, String> {
     }))
 }
 
+/// The same moves by the rules alone: step and text, as the package beside does them. The interface also copies the last
+/// step and looks for a dead end.
+fn bare_steps() -> f64 {
+    let base = RoomConfig::default();
+    let rooms: Vec<Room> =
+        (0..64).filter_map(|seed| base.generate(seed).ok()).map(|made| made.room).collect();
+    let mut random = PythonRandom::from_int(0);
+    let moves: Vec<Move> = (0..4096).map(|_| Move::ALL[random.below(4) as usize]).collect();
+    per_second(|round| {
+        let mut game = Game::new(rooms[round % rooms.len()].clone(), STEPS);
+        for number in 0..STEPS {
+            black_box(game.step(Some(moves[(round * STEPS + number) % moves.len()])));
+            black_box(game.room().text());
+        }
+        STEPS
+    })
+}
+
 fn rooms(config: RoomConfig) -> f64 {
     per_second(|round| {
         (0..16).filter(|seed| black_box(config.generate(round as u32 * 16 + seed)).is_ok()).count()
@@ -71,6 +89,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     println!("rooms a second, 8 x 8, 2 boxes, depth 100           {large:12.0}");
     let text = steps(View::Text)?;
     println!("steps a second, text                                {text:12.0}");
+    let bare = bare_steps();
+    println!("  by the rules alone                                {bare:12.0}");
     let rgb = steps(View::Rgb)?;
     println!("steps a second, 96 x 96 frames                      {rgb:12.0}");
     let plans = {
@@ -96,7 +116,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         let room = base.generate(seed).map_err(|error| error.to_string())?.room;
         let (fixed, state) = digits(&room);
         let actions: Vec<usize> = (0..STEPS).map(|_| 1 + random.below(4) as usize).collect();
-        let mut game = seed_envs::sokoban::Game::new(room, STEPS);
+        let mut game = Game::new(room, STEPS);
         for &action in &actions {
             let turn = game.step(Some(Move::ALL[action - 1]));
             ours.push(json!([digits(game.room()).1, turn.reward, turn.done, game.room().text()]));
@@ -110,7 +130,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     println!("gym-sokoban: {} answers compared, {different} differ", ours.len().min(theirs.len()));
     for (what, key, ours) in [
         ("rooms (its own search: eight moves)", "rooms", made),
-        ("text steps", "text", text),
+        ("text steps, with dead-end test", "text", text),
+        ("text steps, by the rules alone", "text", bare),
         ("steps with frames", "rgb", rgb),
     ] {
         let theirs = peer::number(&result, key)?;
