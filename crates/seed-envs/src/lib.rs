@@ -10,6 +10,7 @@
 //! | [`sokoban`] | Sokoban: the reference's rooms from seeds, level files, pictures, shortest plans |
 //! | [`ezpoints`] | EZPoints, NumberLine, Blackjack, Points24: card games from seeds, in text and pictures |
 //! | [`picture`] | drawing, PNG files, filmstrips, a store of distinct frames |
+//! | [`webshop`] | WebShop: pages, search and reward equal to the official text environment |
 //! | [`projection`] | from what a model wrote to the action that is carried out |
 //! | [`runner`] | many environments stepped in parallel |
 //! | [`conformance`] | what every environment must keep, as checks to run on yours |
@@ -32,6 +33,7 @@ pub mod runner;
 pub mod search_qa;
 pub mod sokoban;
 pub mod trajectory;
+pub mod webshop;
 
 pub use environment::{EnvError, Environment, Image, Observation, Step, StepInfo, Suite, Task};
 pub use trajectory::{Outcome, Trajectory, TrajectoryStep};

@@ -3,7 +3,7 @@
 //! The workload is that of `../shared/spec/alfworld.md` §15.1: games of form 2.1.2, 50 uniformly drawn admissible
 //! commands each, observation and admissible list made at every step.
 
-use crate::clock::processor_seconds;
+use crate::clock::{processor_seconds, resident};
 use rayon::prelude::*;
 use seed_envs::alfworld::{AlfWorld, AlfWorldOptions, GameState, open_game};
 use seed_envs::pyrandom::PythonRandom;
@@ -30,13 +30,6 @@ fn data() -> Result<PathBuf, String> {
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
     let data = shared.join("data/alfworld");
     if data.is_dir() { Ok(data) } else { Err(format!("no folder {}: set SEED_SHARED", data.display())) }
-}
-
-/// Resident memory of this process in bytes, where the system tells it.
-pub(crate) fn resident() -> Option<usize> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
-    Some(line.split_whitespace().nth(1)?.parse::<usize>().ok()? * 1024)
 }
 
 fn game_files(data: &Path) -> Vec<PathBuf> {

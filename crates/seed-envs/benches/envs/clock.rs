@@ -1,4 +1,4 @@
-//! Time that this program itself used.
+//! Time and memory that this program itself used.
 
 use std::sync::LazyLock;
 use std::time::Instant;
@@ -25,4 +25,20 @@ pub(crate) fn per_second(mut work: impl FnMut(usize) -> usize) -> f64 {
         }
     }
     unreachable!("time passes")
+}
+
+fn status(key: &str) -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with(key))?;
+    Some(line.split_whitespace().nth(1)?.parse::<usize>().ok()? * 1024)
+}
+
+/// Resident memory of this process in bytes, where the system tells it.
+pub(crate) fn resident() -> Option<usize> {
+    status("VmRSS:")
+}
+
+/// The most memory that was resident so far.
+pub(crate) fn peak_resident() -> Option<usize> {
+    status("VmHWM:")
 }

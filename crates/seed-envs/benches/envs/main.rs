@@ -6,13 +6,14 @@ mod ezpoints;
 mod peer;
 mod search_qa;
 mod sokoban;
+mod webshop;
 
 fn main() {
     // `cargo bench` adds `--bench`.
     let mut arguments: Vec<String> =
         std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     let known = "alfworld, sokoban, ezpoints, each with [--peer PYTHON]; search_qa [--peer PYTHON] [--passages N] [--rows N] \
-        [--load URL]";
+        [--load URL]; webshop [--peer PYTHON --official FOLDER] [--products N,N,…]";
     if arguments.is_empty() {
         arguments.push("alfworld".into());
     }
@@ -22,6 +23,7 @@ fn main() {
         "search_qa" => search_qa::run(&arguments),
         "sokoban" => sokoban::run(&arguments),
         "ezpoints" => ezpoints::run(&arguments),
+        "webshop" => webshop::run(&arguments),
         _ => Err(format!("no benchmark `{name}`; there is: {known}")),
     };
     if let Err(problem) = outcome {

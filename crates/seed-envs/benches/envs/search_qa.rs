@@ -1,8 +1,7 @@
 //! Search-QA: BM25 against `bm25s` in the same run, a million generated passages, dense search by precision, a server
 //! under load.
 
-use crate::alfworld::resident;
-use crate::clock::processor_seconds;
+use crate::clock::{processor_seconds, resident};
 use rayon::prelude::*;
 use seed_envs::household::stream::Stream;
 use seed_envs::search_qa::retriever::Retriever;

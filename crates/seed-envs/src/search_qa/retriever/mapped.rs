@@ -35,10 +35,7 @@ impl Bytes {
         // SAFETY: the map is read-only, and every number in it is read by value and checked before it is used as a
         // place, so that a file which somebody changes meanwhile gives wrong results or an error, never a bad access.
         // A file that is cut short while it is open ends the process with a bus error; ours are replaced by renaming.
-        #[expect(
-            unsafe_code,
-            reason = "mapping a file is unsafe by nature; the only such place of the crate"
-        )]
+        #[expect(unsafe_code, reason = "mapping a file is unsafe by nature")]
         let map = unsafe { memmap2::Mmap::map(&file) }.map_err(failed)?;
         Ok(Self::Mapped(map))
     }
