@@ -249,12 +249,12 @@ impl CausalLm {
 
     /// Angles of positions on the axes time, height and width; a model without eyes reads the first.
     pub(crate) fn rotary_at(&self, axes: &[Axes]) -> Rotary {
-        let (dim, theta, device) = (self.config.head_dim, self.config.rope_theta, self.device());
+        let (frequencies, device) = (self.config.rotary_frequencies(), self.device());
         match &self.config.vision {
-            Some(vision) => axis_tables(axes, vision.mrope_section, dim, theta, &device),
+            Some(vision) => axis_tables(axes, vision.mrope_section, &frequencies, &device),
             None => {
                 let positions: Vec<u32> = axes.iter().map(|at| at[0]).collect();
-                rotary_tables(&positions, dim, theta, &device)
+                rotary_tables(&positions, &frequencies, &device)
             }
         }
     }

@@ -4,8 +4,10 @@
 //! `rope_parameters` and `dtype`. Both are read, the published form is written. Keys that do not matter here are kept
 //! and written back. Newer writers also nest the decoder of a model that sees in `text_config`; it is written flat, as published.
 
+mod rope;
 mod vision;
 
+pub use rope::{RopeScaling, RotaryFrequencies};
 pub use vision::VisionConfig;
 
 use serde_json::{Map, Value, json};
@@ -119,6 +121,8 @@ pub struct ModelConfig {
     pub rms_norm_eps: f64,
     /// Base of the rotary frequencies.
     pub rope_theta: f64,
+    /// How the rotary frequencies are stretched.
+    pub rope_scaling: Option<RopeScaling>,
     /// The longest sequence that the model was made for.
     pub max_position_embeddings: usize,
     /// The head is the embedding matrix; no `lm_head.weight` in the file.
@@ -160,6 +164,7 @@ impl ModelConfig {
             head_dim: heads.2,
             rms_norm_eps: 1e-6,
             rope_theta: 1e4,
+            rope_scaling: None,
             max_position_embeddings: 4096,
             tie_word_embeddings: true,
             attention_bias: false,
@@ -216,7 +221,8 @@ impl ModelConfig {
         let num_hidden_layers = keys.size("num_hidden_layers")?;
         keys.refuse_unsupported(num_hidden_layers)?;
         let vision = if sees { Some(VisionConfig::take(&mut keys)?) } else { None };
-        let rope_theta = keys.rope_theta(sees)?;
+        let max_position_embeddings = keys.size("max_position_embeddings")?;
+        let (rope_theta, rope_scaling) = rope::read(&mut keys, max_position_embeddings, sees)?;
         let hidden_size = keys.size("hidden_size")?;
         let num_attention_heads = keys.size("num_attention_heads")?;
         let num_key_value_heads = match keys.optional_size("num_key_value_heads")? {
@@ -244,7 +250,8 @@ impl ModelConfig {
             head_dim,
             rms_norm_eps: keys.positive("rms_norm_eps")?.unwrap_or(1e-6),
             rope_theta,
-            max_position_embeddings: keys.size("max_position_embeddings")?,
+            rope_scaling,
+            max_position_embeddings,
             tie_word_embeddings: keys.flag("tie_word_embeddings")?.unwrap_or(false),
             attention_bias,
             initializer_range: keys.positive("initializer_range")?.unwrap_or(0.02),
@@ -334,6 +341,11 @@ impl ModelConfig {
         (self.head_dim as f64).powf(-0.5)
     }
 
+    /// The turning speed of each pair of a head.
+    pub fn rotary_frequencies(&self) -> RotaryFrequencies {
+        RotaryFrequencies::new(self.head_dim, self.rope_theta, self.rope_scaling)
+    }
+
     /// `config.json` in the published form. `torch_dtype`: `"float32"`, `"bfloat16"` or `"float16"`.
     pub fn to_json(&self, torch_dtype: &str) -> Value {
         let mut map = Map::new();
@@ -368,7 +380,7 @@ impl ModelConfig {
         put("rms_norm_eps", json!(self.rms_norm_eps));
         match &self.vision {
             Some(vision) => vision.put(&mut put),
-            None => put("rope_scaling", Value::Null),
+            None => put("rope_scaling", self.rope_scaling.map_or(Value::Null, RopeScaling::to_json)),
         }
         put("rope_theta", json!(self.rope_theta));
         put("tie_word_embeddings", json!(self.tie_word_embeddings));
@@ -383,44 +395,44 @@ impl ModelConfig {
 
 const FAMILIES: &str = "\"qwen2\", \"qwen3\", \"llama\" or \"qwen2_5_vl\"";
 
-fn unsupported(key: &str, found: &Value, supported: &'static str) -> ConfigError {
+pub(crate) fn unsupported(key: &str, found: &Value, supported: &'static str) -> ConfigError {
     ConfigError::Unsupported { key: key.to_owned(), found: found.to_string(), supported }
 }
 
-fn invalid(key: &str, found: &Value, needed: &str) -> ConfigError {
+pub(crate) fn invalid(key: &str, found: &Value, needed: &str) -> ConfigError {
     ConfigError::Invalid { key: key.to_owned(), found: found.to_string(), needed: needed.to_owned() }
 }
 
-/// The keys not read yet; `null` counts as absent.
-struct Keys(Map<String, Value>);
+/// The keys of a JSON object that were not read yet; `null` counts as absent.
+pub(crate) struct Keys(pub(crate) Map<String, Value>);
 
 impl Keys {
-    fn take(&mut self, key: &str) -> Option<Value> {
+    pub(crate) fn take(&mut self, key: &str) -> Option<Value> {
         self.0.shift_remove(key).filter(|value| !value.is_null())
     }
 
-    fn optional_size(&mut self, key: &'static str) -> Result<Option<usize>, ConfigError> {
+    pub(crate) fn optional_size(&mut self, key: &'static str) -> Result<Option<usize>, ConfigError> {
         let Some(value) = self.take(key) else { return Ok(None) };
         let size = value.as_u64().and_then(|v| usize::try_from(v).ok()).filter(|v| *v > 0 && *v < 1 << 40);
         size.map(Some).ok_or_else(|| invalid(key, &value, "a positive whole number"))
     }
 
-    fn size(&mut self, key: &'static str) -> Result<usize, ConfigError> {
+    pub(crate) fn size(&mut self, key: &'static str) -> Result<usize, ConfigError> {
         self.optional_size(key)?.ok_or(ConfigError::Missing { key, needed: "a positive whole number" })
     }
 
-    fn positive(&mut self, key: &'static str) -> Result<Option<f64>, ConfigError> {
+    pub(crate) fn positive(&mut self, key: &'static str) -> Result<Option<f64>, ConfigError> {
         let Some(value) = self.take(key) else { return Ok(None) };
         let number = value.as_f64().filter(|v| v.is_finite() && *v > 0.0);
         number.map(Some).ok_or_else(|| invalid(key, &value, "a positive number"))
     }
 
-    fn flag(&mut self, key: &'static str) -> Result<Option<bool>, ConfigError> {
+    pub(crate) fn flag(&mut self, key: &'static str) -> Result<Option<bool>, ConfigError> {
         let Some(value) = self.take(key) else { return Ok(None) };
         value.as_bool().map(Some).ok_or_else(|| invalid(key, &value, "true or false"))
     }
 
-    fn text(&mut self, key: &'static str) -> Result<Option<String>, ConfigError> {
+    pub(crate) fn text(&mut self, key: &'static str) -> Result<Option<String>, ConfigError> {
         let Some(value) = self.take(key) else { return Ok(None) };
         value.as_str().map(|text| Some(text.to_owned())).ok_or_else(|| invalid(key, &value, "a text"))
     }
@@ -452,30 +464,6 @@ impl Keys {
             }
         }
         Ok(())
-    }
-
-    /// `rope_theta` at the top level or in `rope_parameters`; refuses scaling. The three axes of a model that sees (`mrope`) are read
-    /// elsewhere.
-    fn rope_theta(&mut self, sees: bool) -> Result<f64, ConfigError> {
-        for key in ["rope_scaling", "rope_parameters"] {
-            let Some(value) = self.0.get(key).filter(|value| !value.is_null()) else { continue };
-            let Some(rope) = value.as_object() else { return Err(invalid(key, value, "an object or null")) };
-            let kind = rope.get("rope_type").or_else(|| rope.get("type")).filter(|kind| !kind.is_null());
-            if kind.is_some_and(|kind| kind != "default" && !(sees && kind == "mrope")) {
-                return Err(unsupported(key, value, "plain rotary embeddings (null, or type \"default\")"));
-            }
-            if rope.get("partial_rotary_factor").is_some_and(|v| v.as_f64() != Some(1.0)) {
-                return Err(unsupported(key, value, "a partial_rotary_factor of 1"));
-            }
-        }
-        let nested = self.0.get("rope_parameters").and_then(|rope| rope.get("rope_theta")).cloned();
-        if let Some(value) = nested {
-            self.take("rope_theta");
-            let theta = value.as_f64().filter(|v| v.is_finite() && *v > 0.0);
-            return theta.ok_or_else(|| invalid("rope_parameters.rope_theta", &value, "a positive number"));
-        }
-        // 10,000 is what the format means by an absent key.
-        Ok(self.positive("rope_theta")?.unwrap_or(1e4))
     }
 
     fn refuse_unsupported(&mut self, layers: usize) -> Result<(), ConfigError> {
@@ -562,7 +550,8 @@ mod tests {
     #[test]
     fn unsupported_options_fail_in_one_sentence() {
         for (key, value) in [
-            ("rope_scaling", json!({"type": "yarn", "factor": 4.0})),
+            ("rope_scaling", json!({"type": "dynamic", "factor": 4.0})),
+            ("rope_parameters", json!({"full_attention": {"rope_type": "default"}})),
             ("hidden_act", json!("gelu")),
             ("layer_types", json!(["full_attention", "sliding_attention", "full_attention"])),
             ("model_type", json!("mistral")),

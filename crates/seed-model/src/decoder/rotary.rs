@@ -1,5 +1,6 @@
 //! Angles of the rotary embedding.
 
+use crate::config::RotaryFrequencies;
 use burn::tensor::{Device, Tensor, TensorData, s};
 
 /// Cosines and sines for the tokens of one batch.
@@ -11,11 +12,16 @@ pub struct Rotary {
     pub sin: Tensor<2>,
 }
 
-/// Tables for tokens at `positions`: the angle of pair `i` is `position · theta^(-2i / head_dim)`.
-pub fn rotary_tables(positions: &[u32], head_dim: usize, theta: f64, device: &Device) -> Rotary {
-    let half = head_dim / 2;
-    let frequencies: Vec<f64> = (0..half).map(|i| theta.powf(-2.0 * i as f64 / head_dim as f64)).collect();
-    let angles = |position: u32| frequencies.iter().map(move |f| (f64::from(position) * f).sin_cos());
+/// Tables for tokens at `positions`: pair `i` turns by `position · radians[i]`.
+pub fn rotary_tables(positions: &[u32], frequencies: &RotaryFrequencies, device: &Device) -> Rotary {
+    let RotaryFrequencies { radians, attention_factor: scale } = frequencies;
+    let half = radians.len();
+    let angles = |position: u32| {
+        radians.iter().map(move |f| {
+            let (sin, cos) = (f64::from(position) * f).sin_cos();
+            (sin * scale, cos * scale)
+        })
+    };
     let (mut cos, mut sin) =
         (Vec::with_capacity(positions.len() * half), Vec::with_capacity(positions.len() * half));
     let highest = positions.iter().copied().max().unwrap_or(0) as usize;
@@ -48,13 +54,12 @@ pub fn rotary_tables(positions: &[u32], head_dim: usize, theta: f64, device: &De
 pub fn axis_tables(
     positions: &[[u32; 3]],
     sections: [usize; 3],
-    head_dim: usize,
-    theta: f64,
+    frequencies: &RotaryFrequencies,
     device: &Device,
 ) -> Rotary {
     let axis = |axis: usize| {
         let positions: Vec<u32> = positions.iter().map(|at| at[axis]).collect();
-        rotary_tables(&positions, head_dim, theta, device)
+        rotary_tables(&positions, frequencies, device)
     };
     let axes: [Rotary; 3] = std::array::from_fn(axis);
     let mut start = 0;
