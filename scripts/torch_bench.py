@@ -2,15 +2,17 @@
 
 usage: torch_bench.py CASE FOLDER JSON   (JSON: what the Rust side measured; sizes are read from it)
 
-Plain PyTorch as people run it: transformers with scaled-dot-product attention, f32, two threads.
+Plain PyTorch as people run it: transformers with scaled-dot-product attention, f32, as many threads as the Rust side.
 """
-import json, resource, statistics, sys, time
+import json, os, pathlib, resource, statistics, sys, time
 
 import torch
+from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer, DynamicCache
 
 case, folder, ours = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 name, task = case.split("/")
-torch.set_num_threads(2)
+torch.set_num_threads(len(os.sched_getaffinity(0)))
+START = int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 torch.manual_seed(0)
 
 
@@ -30,7 +32,7 @@ def median(work):
 
 def report(tokens, seconds):
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"tokens": tokens, "seconds": seconds, "peak_mib": peak}))
+    print(json.dumps({"tokens": tokens, "seconds": seconds, "peak_mib": peak, "start_mib": START}))
 
 
 if name == "logprob":
@@ -43,7 +45,37 @@ if name == "logprob":
     report(tokens, time.perf_counter() - start)
     sys.exit()
 
-from transformers import AutoModelForCausalLM, DynamicCache
+if name == "minilm":
+    # As sentence-transformers does it: sorted by length, padded batches of 32, mean over the mask, length 1.
+    folder, data = ours["folder"], pathlib.Path(ours["data"])
+    rows = {}
+    for file in ("wiki18_mini.jsonl", "multihop_mini.jsonl"):
+        for line in open(data / file):
+            row = json.loads(line)
+            rows[row["id"]] = row["contents"]
+    texts = [rows[i] for i in json.load(open(data / "dense_subset.json"))]
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModel.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa").eval()
+
+    @torch.inference_mode()
+    def encode(texts):
+        order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
+        vectors = [None] * len(texts)
+        for at in range(0, len(order), 32):
+            some = order[at : at + 32]
+            batch = tokenizer([texts[i] for i in some], padding=True, truncation=True, max_length=256, return_tensors="pt")
+            hidden = model(**batch).last_hidden_state
+            mask = batch["attention_mask"][..., None].float()
+            pooled = torch.nn.functional.normalize((hidden * mask).sum(1) / mask.sum(1), dim=-1)
+            for i, vector in zip(some, pooled):
+                vectors[i] = vector
+        return torch.stack(vectors)
+
+    encode(texts[:64])
+    begin = time.perf_counter()
+    encode(texts)
+    report(len(texts), time.perf_counter() - begin)
+    sys.exit()
 
 model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
 vocabulary = model.config.vocab_size

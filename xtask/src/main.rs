@@ -156,6 +156,7 @@ fn bench(sh: &Shell, what: &str, args: &[String]) -> Result<()> {
     if !sh.path_exists(format!("crates/{package}")) {
         bail!("no crate `{package}`; benchmarks exist for core, model, envs, rollout, trainer");
     }
+    let _artefacts = sh.push_env("SEED_ARTEFACTS", artefacts_dir());
     cmd!(sh, "cargo bench --package {package} -- {args...}").run()?;
     Ok(())
 }

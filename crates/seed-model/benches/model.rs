@@ -1,8 +1,9 @@
 //! Speed and memory of models and operators, beside PyTorch with the same weights in one run.
 //!
 //! `cargo xtask bench model [--torch PYTHON] [CASE…]`: every measurement runs in a process of its own (peak memory is the
-//! process's), first ours, then `scripts/torch_bench.py` with the same checkpoint folder, and one table compares them.
-//! `CASE` is `MODEL/TASK` or a part of it, e.g. `tiny`, `smollm2/decode`, `logprob`.
+//! process's, and what it was before any weight is shown beside it), first ours, then `scripts/torch_bench.py` with the same
+//! checkpoint folder, and one table compares them. `CASE` is `MODEL/TASK` or a part of it, e.g. `tiny`, `smollm2/decode`,
+//! `logprob`, `minilm`. SmolLM2 and MiniLM are real weights, which `cargo xtask fetch smollm2` and `minilm` get.
 
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Distribution, FloatDType, Tensor};
@@ -10,7 +11,9 @@ use seed_model::checkpoint::{self, SaveOptions};
 use seed_model::generate::{Decoder, Decoding, Draw, TrainingSampling};
 use seed_model::ops::{self, portable};
 use seed_model::optim::{AdamW, AdamWOptions};
-use seed_model::{CacheLayout, CausalLm, Family, ModelConfig, ScoreRow, score};
+use seed_model::{
+    CacheLayout, CausalLm, EncoderOptions, Family, ModelConfig, ScoreRow, TextEncoder, gguf, score,
+};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -23,7 +26,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// A model and the sizes it is measured at.
 struct Shape {
     name: &'static str,
-    config: fn() -> ModelConfig,
+    /// Its shape for fresh weights; `None` for the real ones of SmolLM2.
+    config: Option<fn() -> ModelConfig>,
     /// Rows and tokens a row of forward and training.
     rows: (usize, usize),
     /// Tokens of a prompt, and decoding steps.
@@ -35,28 +39,21 @@ struct Shape {
 const SHAPES: [Shape; 3] = [
     Shape {
         name: "tiny",
-        config: || ModelConfig::new(Family::Qwen2, 1024, 128, 384, 4, (4, 2, 32)),
+        config: Some(|| ModelConfig::new(Family::Qwen2, 1024, 128, 384, 4, (4, 2, 32))),
         rows: (8, 300),
         prompt: 300,
         steps: 64,
-        batches: [1, 128],
+        batches: [1, 64],
     },
     Shape {
         name: "small",
-        config: || ModelConfig::new(Family::Qwen2, 2048, 256, 768, 4, (4, 2, 64)),
+        config: Some(|| ModelConfig::new(Family::Qwen2, 2048, 256, 768, 4, (4, 2, 64))),
         rows: (8, 512),
         prompt: 512,
         steps: 32,
         batches: [1, 64],
     },
-    Shape {
-        name: "smollm2",
-        config: || ModelConfig::new(Family::Llama, 49_152, 576, 1536, 30, (9, 3, 64)),
-        rows: (4, 128),
-        prompt: 128,
-        steps: 8,
-        batches: [1, 64],
-    },
+    Shape { name: "smollm2", config: None, rows: (4, 128), prompt: 128, steps: 8, batches: [1, 64] },
 ];
 
 const TASKS: [&str; 5] = ["forward", "train", "prefill", "decode-one", "decode-many"];
@@ -67,21 +64,25 @@ const LOGPROB: [usize; 3] = [2048, 896, 151_936];
 fn main() -> ExitCode {
     let mut args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     if args.first().is_some_and(|arg| arg == "--case") {
-        println!("{}", measure(&args[1], Path::new(&args[2])));
+        let start = status_mib("VmRSS");
+        let mut found = measure(&args[1], Path::new(&args[2]));
+        found["start_mib"] = json!(start);
+        println!("{found}");
         return ExitCode::SUCCESS;
     }
     let python = args
         .iter()
         .position(|arg| arg == "--torch")
         .map(|at| args.drain(at..=at + 1).nth(1).expect("--torch PYTHON"));
-    let folder = std::env::temp_dir().join("seed-bench-model");
+    let folder = tempfile::tempdir().expect("a temporary folder");
     let mut cases: Vec<String> =
         SHAPES.iter().flat_map(|shape| TASKS.iter().map(|task| format!("{}/{task}", shape.name))).collect();
-    cases.extend(["logprob/fused".to_owned(), "logprob/plain".to_owned()]);
+    cases.extend(["minilm/passages", "logprob/fused", "logprob/plain"].map(str::to_owned));
     cases.retain(|case| args.is_empty() || args.iter().any(|part| case.contains(part.as_str())));
-    println!("| case | size | SEED | peak MiB | PyTorch | peak MiB | ratio |\n|---|---|---|---|---|---|---|");
+    println!("per second; memory: peak MiB (above the empty process)");
+    println!("| case | size | SEED | memory | PyTorch | memory | ratio |\n|---|---|---|---|---|---|---|");
     for case in cases {
-        let dir = folder.join(case.split('/').next().expect("a name"));
+        let dir = folder.path().join(case.split('/').next().expect("a name"));
         prepare(&case, &dir);
         let ours = run(Command::new(std::env::current_exe().expect("this program"))
             .arg("--case")
@@ -104,22 +105,21 @@ fn workspace() -> PathBuf {
 }
 
 fn row(case: &str, ours: &Value, theirs: Option<&Value>) {
-    let speed =
-        |v: &Value| v["tokens"].as_f64().unwrap_or(f64::NAN) / v["seconds"].as_f64().unwrap_or(f64::NAN);
-    let peak = |v: &Value| v["peak_mib"].as_f64().unwrap_or(f64::NAN);
+    let number = |v: &Value, key: &str| v[key].as_f64().unwrap_or(f64::NAN);
+    let speed = |v: &Value| number(v, "tokens") / number(v, "seconds");
+    let memory = |v: &Value| {
+        let peak = number(v, "peak_mib");
+        format!("{peak:.0} (+{:.0})", peak - number(v, "start_mib"))
+    };
     let size = ours["size"].as_str().unwrap_or("");
-    let (torch, memory, ratio) = match theirs {
-        Some(v) => (
-            format!("{:.0} tok/s", speed(v)),
-            format!("{:.0}", peak(v)),
-            format!("{:.2}", speed(ours) / speed(v)),
-        ),
+    let (torch, their_memory, ratio) = match theirs {
+        Some(v) => (format!("{:.0}", speed(v)), memory(v), format!("{:.2}", speed(ours) / speed(v))),
         None => ("–".to_owned(), "–".to_owned(), "–".to_owned()),
     };
     println!(
-        "| {case} | {size} | {:.0} tok/s | {:.0} | {torch} | {memory} | {ratio} |",
+        "| {case} | {size} | {:.0} | {} | {torch} | {their_memory} | {ratio} |",
         speed(ours),
-        peak(ours)
+        memory(ours)
     );
 }
 
@@ -131,15 +131,30 @@ fn run(command: &mut Command) -> Value {
         .unwrap_or_else(|_| panic!("{command:?} failed:\n{}", String::from_utf8_lossy(&output.stderr)))
 }
 
+/// A fetched artefact.
+fn artefact(part: &str) -> PathBuf {
+    let root = std::env::var_os("SEED_ARTEFACTS")
+        .map_or_else(|| workspace().join("target/artefacts"), PathBuf::from);
+    root.join(part)
+}
+
 /// Writes the checkpoint folder that both sides load.
 fn prepare(case: &str, folder: &Path) {
-    if let Some(shape) = SHAPES.iter().find(|shape| case.starts_with(shape.name))
-        && !folder.join("config.json").exists()
-    {
-        std::fs::create_dir_all(folder).expect("a folder in the temporary directory");
-        let model = CausalLm::init(&(shape.config)(), 1, &Device::flex());
-        checkpoint::save(&model, folder, &SaveOptions::default()).expect("the folder can be written");
+    let Some(shape) = SHAPES.iter().find(|shape| case.starts_with(shape.name)) else { return };
+    if folder.join("config.json").exists() {
+        return;
     }
+    std::fs::create_dir_all(folder).expect("a folder in the temporary directory");
+    let model = match shape.config {
+        Some(config) => CausalLm::init(&config(), 1, &Device::flex()),
+        None => {
+            let path = artefact("smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
+            gguf::load(&path, &Device::flex(), FloatDType::F32)
+                .unwrap_or_else(|error| panic!("{error}; run `cargo xtask fetch smollm2`"))
+                .model
+        }
+    };
+    checkpoint::save(&model, folder, &SaveOptions::default()).expect("the folder can be written");
 }
 
 /// Median seconds of at least three runs, about two seconds in all; a first run warms up.
@@ -156,12 +171,16 @@ fn median(mut work: impl FnMut()) -> f64 {
     times[times.len() / 2]
 }
 
-/// Peak resident memory of this process.
-fn peak_mib() -> f64 {
+/// A line of this process's status in MiB: `VmRSS` now, `VmHWM` at its peak.
+fn status_mib(key: &str) -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
     line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<f64>().ok())
         .map_or(f64::NAN, |kib| kib / 1024.0)
+}
+
+fn peak_mib() -> f64 {
+    status_mib("VmHWM")
 }
 
 fn ids(count: usize, vocabulary: usize, salt: usize) -> Vec<u32> {
@@ -173,8 +192,10 @@ fn ids(count: usize, vocabulary: usize, salt: usize) -> Vec<u32> {
 
 fn measure(case: &str, folder: &Path) -> Value {
     let (name, task) = case.split_once('/').expect("MODEL/TASK");
-    if name == "logprob" {
-        return measure_logprob(task);
+    match name {
+        "logprob" => return measure_logprob(task),
+        "minilm" => return measure_minilm(),
+        _ => {}
     }
     let shape = SHAPES.iter().find(|shape| shape.name == name).expect("a known model");
     let device = if task == "train" { Device::flex().autodiff() } else { Device::flex() };
@@ -248,7 +269,6 @@ fn measure_logprob(form: &str) -> Value {
     };
     let (hidden, head) = (leaf([tokens, width]), leaf([vocabulary, width]));
     let targets = ids(tokens, vocabulary, 1);
-    let before = peak_mib();
     let start = Instant::now();
     let out = match form {
         "fused" => ops::selected_logprob(hidden.clone(), head.clone(), &targets, 1.0, false),
@@ -257,5 +277,34 @@ fn measure_logprob(form: &str) -> Value {
     let gradients = out.logp.mean().backward();
     let found = hidden.grad(&gradients).is_some() && head.grad(&gradients).is_some();
     assert!(found, "both gradients");
-    json!({"size": format!("{tokens} × {vocabulary}, width {width}"), "shape": LOGPROB, "tokens": tokens, "seconds": start.elapsed().as_secs_f64(), "peak_mib": peak_mib(), "before_mib": before})
+    json!({"size": format!("{tokens} × {vocabulary}, width {width}"), "shape": LOGPROB, "tokens": tokens, "seconds": start.elapsed().as_secs_f64(), "peak_mib": peak_mib()})
+}
+
+/// The passages of the dense reference through MiniLM, tokenizer included.
+fn measure_minilm() -> Value {
+    let folder = artefact("minilm");
+    let shared = std::env::var_os("SEED_SHARED").map_or_else(|| workspace().join("../shared"), PathBuf::from);
+    let data = shared.join("data/search_qa");
+    let read = |file: &str| {
+        let path = data.join(file);
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    };
+    let subset: Vec<String> = serde_json::from_str(&read("dense_subset.json")).expect("a list of ids");
+    let lines = [read("wiki18_mini.jsonl"), read("multihop_mini.jsonl")].concat();
+    let rows: std::collections::HashMap<String, String> = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON lines"))
+        .map(|row| {
+            (row["id"].as_str().unwrap_or("").to_owned(), row["contents"].as_str().unwrap_or("").to_owned())
+        })
+        .collect();
+    let texts: Vec<&str> = subset.iter().map(|id| rows[id].as_str()).collect();
+    let encoder = TextEncoder::load(&folder, &EncoderOptions::default(), &Device::flex(), FloatDType::F32)
+        .unwrap_or_else(|error| panic!("{error}; run `cargo xtask fetch minilm`"));
+    encoder.encode_passages(&texts[..64]).expect("texts of the reference");
+    let start = Instant::now();
+    let vectors = encoder.encode_passages(&texts).expect("texts of the reference");
+    let seconds = start.elapsed().as_secs_f64();
+    assert_eq!(vectors.len(), texts.len());
+    json!({"size": format!("{} passages", texts.len()), "folder": folder, "data": data, "tokens": texts.len(), "seconds": seconds, "peak_mib": peak_mib()})
 }

@@ -109,8 +109,8 @@ struct Slot {
     pictures: Vec<(std::ops::Range<usize>, u32)>,
     /// All layers of [`PAGE`] positions each; on the host only.
     pages: Vec<Arc<Page>>,
-    /// Keys and values of each layer, `[capacity, kv_heads, D]`; elsewhere only.
-    tensors: Vec<(Tensor<3>, Tensor<3>)>,
+    /// Keys and values of each layer, `[capacity, kv_heads, D]`; elsewhere only. `None` while a layer is written.
+    tensors: Vec<Option<(Tensor<3>, Tensor<3>)>>,
 }
 
 impl KvCache {
@@ -207,7 +207,7 @@ impl KvCache {
         if self.host {
             return self.used * self.page_len() * size_of::<f32>();
         }
-        let tensors = self.slots.iter().flatten().flat_map(|slot| &slot.tensors);
+        let tensors = self.slots.iter().flatten().flat_map(|slot| slot.tensors.iter().flatten());
         tensors.map(|(k, _)| 2 * k.dims().iter().product::<usize>() * k.dtype().size()).sum()
     }
 
@@ -360,13 +360,13 @@ impl KvCache {
             let slot = self.slots[row.slot.0].as_mut().expect("a slot is used before it is freed");
             let options = (&self.device, burn::tensor::DType::from(self.dtype));
             if slot.tensors.len() <= layer {
-                let empty = Tensor::zeros([wanted, kv_heads, dim], options);
-                slot.tensors.push((empty.clone(), empty));
+                slot.tensors.resize_with(layer + 1, || None);
             }
-            let held = std::mem::replace(
-                &mut slot.tensors[layer],
-                (Tensor::zeros([0, kv_heads, dim], options), Tensor::zeros([0, kv_heads, dim], options)),
-            );
+            // Taken out, so that the write below is in place where no fork shares the tensor.
+            let held = slot.tensors[layer].take().unwrap_or_else(|| {
+                let empty = || Tensor::zeros([wanted, kv_heads, dim], options);
+                (empty(), empty())
+            });
             let put = |held: Tensor<3>, new: &Tensor<3>| {
                 let missing = wanted.saturating_sub(held.dims()[0]);
                 let held = if missing > 0 {
@@ -385,7 +385,7 @@ impl KvCache {
                 scale,
                 true,
             ));
-            slot.tensors[layer] = (keys, values);
+            slot.tensors[layer] = Some((keys, values));
             start += row.count;
         }
         Tensor::cat(out, 0)

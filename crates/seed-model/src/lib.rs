@@ -1,4 +1,5 @@
-//! Qwen2, Qwen3, Llama-shaped and Qwen2.5-VL models in burn: Hugging Face folders in and out, scoring, generation, training.
+//! Qwen2, Qwen3, Llama-shaped and Qwen2.5-VL models in burn: Hugging Face folders in and out, scoring, generation, training;
+//! and BERT-family sentence encoders ([`encoder`]).
 //!
 //! Rows of tokens are packed, never padded ([`PackedBatch`]); hidden states are `[tokens, hidden]`; weights keep the layout and
 //! the names of published files. The device is always explicit ([`device::select`]).
@@ -12,6 +13,7 @@ pub mod checkpoint;
 mod config;
 pub mod decoder;
 pub mod device;
+pub mod encoder;
 pub mod generate;
 mod generation_config;
 pub mod gguf;
@@ -32,7 +34,8 @@ pub use chat_template::{
     ChatTemplate, IMAGE, Message, Part, RenderOptions, TemplateError, without_place_holders,
 };
 pub use checkpoint::LoadedModel;
-pub use config::{ConfigError, Family, ModelConfig, VisionConfig};
+pub use config::{ConfigError, Family, ModelConfig, RopeScaling, RotaryFrequencies, VisionConfig};
+pub use encoder::{Embeddings, EncoderOptions, TextEncoder};
 pub use generate::{GenerateError, GenerateOptions, Generation, generate, generate_from};
 pub use generation_config::GenerationConfig;
 pub use lora::Lora;

@@ -14,6 +14,7 @@ pub(crate) mod cpu;
 mod embedding;
 #[cfg(feature = "cpu")]
 mod fused;
+mod gelu;
 mod linear;
 mod mlp;
 mod norm;
@@ -24,9 +25,10 @@ mod selected_logprob;
 pub(crate) use attention::cached_attention;
 pub use attention::{causal_attention, full_attention};
 pub use embedding::embedding;
+pub use gelu::gelu;
 pub use linear::linear;
 pub use mlp::gated_mlp;
-pub use norm::rms_norm;
+pub use norm::{layer_norm, rms_norm};
 pub use rotary::rotary;
 pub use selected_logprob::{SelectedLogprob, selected_logprob};
 
@@ -40,4 +42,10 @@ pub(crate) fn on_cpu<const R: usize>(tensor: &burn::tensor::Tensor<R>) -> bool {
 #[cfg(not(feature = "cpu"))]
 pub(crate) fn on_cpu<const R: usize>(_tensor: &burn::tensor::Tensor<R>) -> bool {
     false
+}
+
+/// Whether kernels without a backward pass can take this tensor: f32 on the CPU, no autodiff.
+#[cfg(feature = "cpu")]
+fn constant_on_cpu<const R: usize>(tensor: &burn::tensor::Tensor<R>) -> bool {
+    on_cpu(tensor) && !tensor.device().is_autodiff()
 }

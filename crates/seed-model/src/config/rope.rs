@@ -205,7 +205,9 @@ pub(super) fn read(
     let scaling = match kind {
         "default" => None,
         "mrope" if sees => None,
-        _ if sees => return Err(unsupported(key, &value, "type \"mrope\" or \"default\" for a model that sees")),
+        _ if sees => {
+            return Err(unsupported(key, &value, "type \"mrope\" or \"default\" for a model that sees"));
+        }
         "linear" => Some(RopeScaling::Linear { factor: needed("factor")? }),
         "yarn" => {
             let original = original()?;

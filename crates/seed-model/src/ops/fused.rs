@@ -1,5 +1,9 @@
 //! The fused kernels as burn operations with their own backward passes.
 
+mod inference;
+
+pub(super) use inference::{gelu, layer_norm};
+
 use super::SelectedLogprob;
 use super::cpu::attention::{Heads, PAGE, Saved, Sequence, attend, attend_backward, pages_of_rows};
 use super::cpu::elementwise;

@@ -92,6 +92,20 @@ pub fn rms_norm<const R: usize>(x: Tensor<R>, weight: Tensor<1>, eps: f64) -> Te
     (wide * scale).cast(dtype) * weight.unsqueeze()
 }
 
+/// See [`layer_norm`](super::layer_norm).
+pub fn layer_norm(x: Tensor<2>, weight: Tensor<1>, bias: Tensor<1>, eps: f64) -> Tensor<2> {
+    let dtype: FloatDType = x.dtype().into();
+    let wide = x.cast(FloatDType::F32);
+    let centred = wide.clone() - wide.mean_dim(1);
+    let scale = (centred.clone().square().mean_dim(1) + eps).sqrt().recip();
+    (centred * scale).cast(dtype) * weight.unsqueeze() + bias.unsqueeze()
+}
+
+/// See [`gelu`](super::gelu).
+pub fn gelu(x: Tensor<2>) -> Tensor<2> {
+    burn::tensor::activation::gelu(x)
+}
+
 /// See [`rotary`](super::rotary).
 pub fn rotary(x: Tensor<3>, cos: Tensor<2>, sin: Tensor<2>) -> Tensor<3> {
     let half = x.dims()[2] / 2;

@@ -5,6 +5,42 @@ use burn::tensor::FloatDType;
 use seed_model::generate::Decoding;
 use seed_model::{GenerateOptions, PackedBatch, ScoreRow, Tokenizer, checkpoint, generate, score};
 
+/// e to the mean surprise.
+fn perplexity(logp: &[f32]) -> f64 {
+    (-logp.iter().map(|x| f64::from(*x)).sum::<f64>() / logp.len() as f64).exp()
+}
+
+#[test]
+fn perplexity_is_the_reference_s_alone_packed_and_along_the_stories() {
+    let reference = json(&vectors("stories260k/reference.json"));
+    let cases = reference["cases"].as_array().unwrap();
+    let expected = perplexity(&cases.iter().flat_map(|case| floats(&case["logprobs"])).collect::<Vec<_>>());
+    let inputs: Vec<Vec<u32>> = cases.iter().map(|case| ids(&case["input_ids"])).collect();
+    for form in ["llama", "qwen2"] {
+        let model =
+            checkpoint::load(vectors("stories260k").join(form), &cpu(), FloatDType::F32).unwrap().model;
+        let rows: Vec<ScoreRow> =
+            inputs.iter().map(|ids| ScoreRow { prompt: &ids[..1], response: &ids[1..] }).collect();
+        let found = perplexity(&to_vec(score(&model, &rows, 1.0, false).unwrap().logp));
+        println!("{form}: perplexity {found:.5} over {} openings, reference {expected:.5}", rows.len());
+        assert!((found - expected).abs() < 1e-3, "{form}: {found}, not {expected}");
+        let whole: Vec<Vec<u32>> = cases
+            .iter()
+            .zip(&inputs)
+            .map(|(case, input)| [&input[..], &ids(&case["greedy_ids"])].concat())
+            .collect();
+        let rows: Vec<ScoreRow> = whole
+            .iter()
+            .zip(&inputs)
+            .map(|(ids, input)| ScoreRow { prompt: &ids[..input.len()], response: &ids[input.len()..] })
+            .collect();
+        let told = perplexity(&to_vec(score(&model, &rows, 1.0, false).unwrap().logp));
+        println!("{form}: perplexity {told:.5} of its own greedy stories");
+        // The likeliest token each time: far below what the openings cost, and no more than one of 512 at random.
+        assert!(told > 1.0 && told < expected, "{form}: {told}");
+    }
+}
+
 #[test]
 fn both_forms_score_and_tell_the_story() {
     let reference = json(&vectors("stories260k/reference.json"));

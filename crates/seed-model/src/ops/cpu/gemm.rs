@@ -5,7 +5,7 @@
 //! a token scored in a batch, alone, or decoded step by step gives the same numbers.
 #![allow(unsafe_code)]
 
-use super::simd::{Kernel, LANES, Simd, Start, Tile, dispatch};
+use super::simd::{FEW, Few, Kernel, LANES, Simd, Start, Tile, dispatch};
 use rayon::prelude::*;
 use std::cell::RefCell;
 
@@ -170,8 +170,15 @@ impl Kernel for Block<'_> {
                 }
                 return;
             }
+            let mut first = self.columns.0;
+            if self.rows.1 - self.rows.0 <= FEW && self.b.row == 1 {
+                while first + LANES <= self.columns.1 {
+                    self.few::<S>(first);
+                    first += LANES;
+                }
+            }
             let packed = self.packed.as_mut_ptr();
-            for from in (self.columns.0..self.columns.1).step_by(COLUMNS) {
+            for from in (first..self.columns.1).step_by(COLUMNS) {
                 let width = COLUMNS.min(self.columns.1 - from);
                 for depth in (0..self.k).step_by(DEPTH) {
                     let steps = DEPTH.min(self.k - depth);
@@ -210,6 +217,33 @@ impl Block<'_> {
                     Init::Bias(bias) => *c = bias[j],
                 }
             }
+        }
+    }
+
+    /// All rows, of which there are few, times sixteen columns over the whole depth.
+    #[inline(always)]
+    unsafe fn few<S: Simd>(&self, column: usize) {
+        let start = match self.init {
+            Init::Zero => Start::Zero,
+            Init::Bias(bias) => Start::Row(bias[column..].as_ptr()),
+            Init::Sum => Start::Sum,
+        };
+        // SAFETY: the caller's.
+        unsafe {
+            S::few(
+                self.rows.1 - self.rows.0,
+                &Few {
+                    depth: self.k,
+                    a: self.a.data.as_ptr().add(self.rows.0 * self.a.row),
+                    a_row: self.a.row,
+                    a_step: self.a.column,
+                    b: self.b.data.as_ptr().add(column * self.b.column),
+                    b_column: self.b.column,
+                    c: self.c.add(self.rows.0 * self.c_row + column),
+                    c_row: self.c_row,
+                    start,
+                },
+            );
         }
     }
 

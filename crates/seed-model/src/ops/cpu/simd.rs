@@ -28,6 +28,25 @@ pub(crate) struct Tile {
     pub(crate) start: Start,
 }
 
+/// Most rows of a product that reads the other matrix in place.
+pub(crate) const FEW: usize = 4;
+
+/// A few rows times sixteen columns that lie as files store weights: `c[rows × 16] (+)= a[rows × depth] · b[depth × 16]`.
+#[derive(Clone, Copy)]
+pub(crate) struct Few {
+    pub(crate) depth: usize,
+    pub(crate) a: *const f32,
+    /// Distance between two rows of `a`, and between two steps of the depth.
+    pub(crate) a_row: usize,
+    pub(crate) a_step: usize,
+    pub(crate) b: *const f32,
+    /// Distance between two columns of `b`; its steps of the depth are adjacent.
+    pub(crate) b_column: usize,
+    pub(crate) c: *mut f32,
+    pub(crate) c_row: usize,
+    pub(crate) start: Start,
+}
+
 /// What the sums of a tile start from.
 #[derive(Clone, Copy)]
 pub(crate) enum Start {
@@ -70,6 +89,9 @@ pub(crate) trait Simd: Copy {
     unsafe fn zero_where_less(a: Self::V, b: Self::V, x: Self::V) -> Self::V;
     /// Computes `rows` (at most [`Simd::MR`]) rows of a tile.
     unsafe fn tile(rows: usize, t: &Tile);
+    /// Computes `rows` (at most [`FEW`]) rows against columns that are read once, without a packed copy. The sums are the same
+    /// chains as those of [`tile`](Self::tile).
+    unsafe fn few(rows: usize, t: &Few);
     /// Writes the transpose of `src` (16 rows of `depth` values, rows `ld` apart) to `dst`, whose rows of 16 lie `step` apart.
     unsafe fn transpose(src: *const f32, ld: usize, depth: usize, dst: *mut f32, step: usize);
 
@@ -347,6 +369,25 @@ impl Simd for Plain {
     unsafe fn tile(rows: usize, t: &Tile) {
         tiles!(Plain, 1, rows, t, 1 2 3 4)
     }
+    #[inline(never)]
+    unsafe fn few(rows: usize, t: &Few) {
+        for r in 0..rows {
+            // SAFETY: the caller's.
+            unsafe {
+                let c = t.c.add(r * t.c_row);
+                let mut sums = match t.start {
+                    Start::Zero => [0.0; LANES],
+                    Start::Sum => Self::load(c),
+                    Start::Row(bias) => Self::load(bias),
+                };
+                for p in 0..t.depth {
+                    let x = Self::splat(*t.a.add(r * t.a_row + p * t.a_step));
+                    sums = Self::fma(x, each(|i| *t.b.add(i * t.b_column + p)), sums);
+                }
+                Self::store(c, sums);
+            }
+        }
+    }
     #[inline(always)]
     unsafe fn transpose(src: *const f32, ld: usize, depth: usize, dst: *mut f32, step: usize) {
         for p in 0..depth {
@@ -359,7 +400,7 @@ impl Simd for Plain {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Kernel, LANES, Simd, Tile, tile};
+    use super::{Few, Kernel, LANES, Simd, Start, Tile, tile};
     use std::arch::x86_64::*;
 
     #[target_feature(enable = "avx512f,avx2,fma")]
@@ -384,6 +425,68 @@ mod x86 {
     #[inline(never)]
     unsafe fn tile256(rows: usize, t: &Tile) {
         tiles!(Avx2, 1, rows, t, 6 1 2 3 4 5)
+    }
+
+    // Half vectors serve both instruction sets: this product waits for memory, not for arithmetic.
+    #[target_feature(enable = "avx2,fma")]
+    #[inline(never)]
+    unsafe fn few256(rows: usize, t: &Few) {
+        // SAFETY: the caller's.
+        unsafe {
+            match rows {
+                1 => few::<1>(t),
+                2 => few::<2>(t),
+                3 => few::<3>(t),
+                4 => few::<4>(t),
+                rows => unreachable!("{rows} rows are not few"),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn few<const R: usize>(t: &Few) {
+        // SAFETY: the caller's: `a` and `b` hold the depth, `c` the rows.
+        unsafe {
+            let mut sums = [[_mm256_setzero_ps(); 2]; R];
+            for r in 0..R {
+                for half in 0..2 {
+                    sums[r][half] = match t.start {
+                        Start::Zero => _mm256_setzero_ps(),
+                        Start::Sum => _mm256_loadu_ps(t.c.add(r * t.c_row + 8 * half)),
+                        Start::Row(bias) => _mm256_loadu_ps(bias.add(8 * half)),
+                    };
+                }
+            }
+            let whole = t.depth / 8 * 8;
+            let mut p = 0;
+            while p < whole {
+                for half in 0..2 {
+                    let columns = transposed8(t.b.add(8 * half * t.b_column + p), t.b_column);
+                    for s in 0..8 {
+                        for r in 0..R {
+                            let x = _mm256_set1_ps(*t.a.add(r * t.a_row + (p + s) * t.a_step));
+                            sums[r][half] = _mm256_fmadd_ps(x, columns[s], sums[r][half]);
+                        }
+                    }
+                }
+                p += 8;
+            }
+            for p in whole..t.depth {
+                for half in 0..2 {
+                    let at = |i: usize| *t.b.add((8 * half + i) * t.b_column + p);
+                    let column = _mm256_setr_ps(at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7));
+                    for r in 0..R {
+                        let x = _mm256_set1_ps(*t.a.add(r * t.a_row + p * t.a_step));
+                        sums[r][half] = _mm256_fmadd_ps(x, column, sums[r][half]);
+                    }
+                }
+            }
+            for r in 0..R {
+                for half in 0..2 {
+                    _mm256_storeu_ps(t.c.add(r * t.c_row + 8 * half), sums[r][half]);
+                }
+            }
+        }
     }
 
     #[derive(Clone, Copy)]
@@ -455,6 +558,11 @@ mod x86 {
         unsafe fn tile(rows: usize, t: &Tile) {
             // SAFETY: the caller's.
             unsafe { tile512(rows, t) }
+        }
+        #[inline(always)]
+        unsafe fn few(rows: usize, t: &Few) {
+            // SAFETY: the caller's; a processor with AVX-512 has AVX2 and FMA.
+            unsafe { few256(rows, t) }
         }
         #[inline(always)]
         unsafe fn transpose(src: *const f32, ld: usize, depth: usize, dst: *mut f32, step: usize) {
@@ -561,6 +669,11 @@ mod x86 {
             unsafe { tile256(rows, t) }
         }
         #[inline(always)]
+        unsafe fn few(rows: usize, t: &Few) {
+            // SAFETY: the caller's.
+            unsafe { few256(rows, t) }
+        }
+        #[inline(always)]
         unsafe fn transpose(src: *const f32, ld: usize, depth: usize, dst: *mut f32, step: usize) {
             unsafe { transpose(src, ld, depth, dst, step) }
         }
@@ -590,6 +703,16 @@ mod x86 {
     #[inline(always)]
     unsafe fn transpose8(src: *const f32, ld: usize, dst: *mut f32, step: usize) {
         unsafe {
+            for (i, column) in transposed8(src, ld).into_iter().enumerate() {
+                _mm256_storeu_ps(dst.add(i * step), column);
+            }
+        }
+    }
+
+    /// The columns of eight rows of eight.
+    #[inline(always)]
+    unsafe fn transposed8(src: *const f32, ld: usize) -> [__m256; 8] {
+        unsafe {
             let row = |i: usize| _mm256_loadu_ps(src.add(i * ld));
             let (r0, r1, r2, r3, r4, r5, r6, r7) =
                 (row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7));
@@ -605,15 +728,16 @@ mod x86 {
             let b5 = _mm256_shuffle_ps::<0xEE>(a4, a6);
             let b6 = _mm256_shuffle_ps::<0x44>(a5, a7);
             let b7 = _mm256_shuffle_ps::<0xEE>(a5, a7);
-            let put = |i: usize, v| _mm256_storeu_ps(dst.add(i * step), v);
-            put(0, _mm256_permute2f128_ps::<0x20>(b0, b4));
-            put(1, _mm256_permute2f128_ps::<0x20>(b1, b5));
-            put(2, _mm256_permute2f128_ps::<0x20>(b2, b6));
-            put(3, _mm256_permute2f128_ps::<0x20>(b3, b7));
-            put(4, _mm256_permute2f128_ps::<0x31>(b0, b4));
-            put(5, _mm256_permute2f128_ps::<0x31>(b1, b5));
-            put(6, _mm256_permute2f128_ps::<0x31>(b2, b6));
-            put(7, _mm256_permute2f128_ps::<0x31>(b3, b7));
+            [
+                _mm256_permute2f128_ps::<0x20>(b0, b4),
+                _mm256_permute2f128_ps::<0x20>(b1, b5),
+                _mm256_permute2f128_ps::<0x20>(b2, b6),
+                _mm256_permute2f128_ps::<0x20>(b3, b7),
+                _mm256_permute2f128_ps::<0x31>(b0, b4),
+                _mm256_permute2f128_ps::<0x31>(b1, b5),
+                _mm256_permute2f128_ps::<0x31>(b2, b6),
+                _mm256_permute2f128_ps::<0x31>(b3, b7),
+            ]
         }
     }
 }
