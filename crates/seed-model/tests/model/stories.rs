@@ -19,8 +19,7 @@ fn perplexity_is_the_reference_s_alone_packed_and_along_the_stories() {
     for form in ["llama", "qwen2"] {
         let model =
             checkpoint::load(vectors("stories260k").join(form), &cpu(), FloatDType::F32).unwrap().model;
-        let rows: Vec<ScoreRow> =
-            inputs.iter().map(|ids| ScoreRow { prompt: &ids[..1], response: &ids[1..] }).collect();
+        let rows: Vec<ScoreRow> = inputs.iter().map(|ids| ScoreRow::new(&ids[..1], &ids[1..])).collect();
         let found = perplexity(&to_vec(score(&model, &rows, 1.0, false).unwrap().logp));
         println!("{form}: perplexity {found:.5} over {} openings, reference {expected:.5}", rows.len());
         assert!((found - expected).abs() < 1e-3, "{form}: {found}, not {expected}");
@@ -32,7 +31,7 @@ fn perplexity_is_the_reference_s_alone_packed_and_along_the_stories() {
         let rows: Vec<ScoreRow> = whole
             .iter()
             .zip(&inputs)
-            .map(|(ids, input)| ScoreRow { prompt: &ids[..input.len()], response: &ids[input.len()..] })
+            .map(|(ids, input)| ScoreRow::new(&ids[..input.len()], &ids[input.len()..]))
             .collect();
         let told = perplexity(&to_vec(score(&model, &rows, 1.0, false).unwrap().logp));
         println!("{form}: perplexity {told:.5} of its own greedy stories");
