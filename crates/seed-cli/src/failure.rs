@@ -80,6 +80,7 @@ macro_rules! plain {
 }
 plain!(
     crate::play::PlayError,
+    seed_envs::EnvError,
     seed_rollout::collect::CollectError,
     seed_rollout::dialogue::DialogueError,
     seed_rollout::record::RecordError,

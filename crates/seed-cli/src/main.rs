@@ -7,12 +7,14 @@
 mod config;
 mod eval;
 mod failure;
+mod index;
 mod play;
 mod pretrain;
 mod progress;
 mod replay;
 mod report;
 mod rollout;
+mod serve_retriever;
 mod sft;
 mod train;
 
@@ -45,6 +47,10 @@ enum Command {
     Config(config::Arguments),
     /// Play an environment in the terminal, by hand or by its expert
     Play(play::Arguments),
+    /// Build what retrieval searches in: a BM25 index
+    Index(index::Arguments),
+    /// Serve passages over HTTP, in the protocols of Search-R1 and verl-agent
+    ServeRetriever(serve_retriever::Arguments),
     /// Write a run's report.html
     Report(report::Arguments),
 }
@@ -59,6 +65,8 @@ fn main() -> ExitCode {
         Command::Pretrain(arguments) => pretrain::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Play(arguments) => play::run(&arguments),
+        Command::Index(arguments) => index::run(&arguments),
+        Command::ServeRetriever(arguments) => serve_retriever::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
     };
     match result {

@@ -8,7 +8,7 @@ use seed_envs::picture::file::write_png;
 use seed_envs::sokoban::View;
 use seed_envs::{EnvError, Environment, Observation, Suite, Task};
 use seed_rollout::suites::{
-    AlfWorldConfig, CardConfig, HouseholdConfig, SokobanConfig, SuiteConfig, SuiteError,
+    AlfWorldConfig, CardConfig, HouseholdConfig, SearchQaConfig, SokobanConfig, SuiteConfig, SuiteError,
 };
 use std::fmt;
 use std::io::{BufRead, Write};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The environment: household, alfworld, sokoban, ezpoints, number_line, blackjack or points24
+    /// The environment: household, alfworld, search_qa, sokoban, ezpoints, number_line, blackjack or points24
     environment: String,
     /// The split to play from; the first one if left out
     #[arg(long)]
@@ -102,7 +102,7 @@ impl From<std::io::Error> for PlayError {
 }
 
 /// The environments that [`open`] knows.
-const PLAYABLE: &str = "household, alfworld, sokoban, ezpoints, number_line, blackjack, points24";
+const PLAYABLE: &str = "household, alfworld, search_qa, sokoban, ezpoints, number_line, blackjack, points24";
 
 /// Opens a suite by name; those that can show pictures show text and pictures.
 fn open(name: &str, data: Option<&PathBuf>, assets: Option<&PathBuf>) -> Result<Box<dyn Suite>, PlayError> {
@@ -125,6 +125,9 @@ fn open(name: &str, data: Option<&PathBuf>, assets: Option<&PathBuf>) -> Result<
         "number_line" => SuiteConfig::NumberLine(cards),
         "blackjack" => SuiteConfig::Blackjack(cards),
         "points24" => SuiteConfig::Points24(cards),
+        "search_qa" => {
+            SuiteConfig::SearchQa(SearchQaConfig { data: data.cloned(), ..SearchQaConfig::default() })
+        }
         _ => return Err(PlayError::UnknownEnvironment(name.into())),
     };
     Ok(config.open()?)

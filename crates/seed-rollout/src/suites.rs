@@ -4,6 +4,7 @@ use seed_envs::alfworld::{AlfWorld, AlfWorldOptions};
 use seed_envs::ezpoints::{CardGames, CardOptions, CardView};
 use seed_envs::household::{Difficulty, Household, HouseholdOptions};
 use seed_envs::projection::CardGame;
+use seed_envs::search_qa::{SearchQa, SearchQaOptions};
 use seed_envs::sokoban::{RoomConfig, Sokoban, SokobanOptions, View};
 use seed_envs::{EnvError, Suite};
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,8 @@ pub enum SuiteConfig {
     /// ALFWorld; needs its data.
     #[serde(rename = "alfworld")]
     AlfWorld(AlfWorldConfig),
+    /// Search-augmented question answering; embedded questions, or a folder of data.
+    SearchQa(SearchQaConfig),
     /// Sokoban; needs no data.
     Sokoban(SokobanConfig),
     /// EZPoints: 12 from two cards; needs no data.
@@ -129,6 +132,20 @@ impl CardConfig {
     }
 }
 
+/// Search-augmented question answering.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SearchQaConfig {
+    /// Folder with `train` and `test` (`.parquet` or `.jsonl`), and `corpus.jsonl` where no server is asked; left out,
+    /// the embedded world.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<PathBuf>,
+    /// Addresses of retrieval servers; empty, BM25 in this process.
+    pub retriever: Vec<String>,
+    /// Protocol, limits, scoring, quirks.
+    pub options: SearchQaOptions,
+}
+
 /// ALFWorld.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -222,6 +239,10 @@ impl SuiteConfig {
             Self::NumberLine(config) => config.open(CardGame::NumberLine),
             Self::Blackjack(config) => config.open(CardGame::Blackjack),
             Self::Points24(config) => config.open(CardGame::Points24),
+            Self::SearchQa(config) => {
+                let SearchQaConfig { data, retriever, options } = config;
+                Ok(Box::new(SearchQa::open(data.as_deref(), retriever, options.clone())?))
+            }
         }
     }
 }

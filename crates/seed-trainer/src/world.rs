@@ -1,9 +1,10 @@
 //! Where episodes are played: environment, projection, prompts, tokens.
 
-use crate::config::{Config, EnvName, Layout, Overflow, Truncation};
+use crate::config::{Config, EnvName, Layout, Overflow, SearchPreset, Truncation};
 use seed_analyzer::{SkillBlock, SkillKind};
 use seed_envs::Suite;
 use seed_envs::projection::{Projection, UnknownProjection};
+use seed_envs::search_qa::SearchQaOptions;
 use seed_model::vision::ProcessorError;
 use seed_model::{
     ChatTemplate, ImageProcessor, ModelConfig, RenderOptions, TemplateError as ChatTemplateError, Tokenizer,
@@ -16,7 +17,7 @@ use seed_rollout::row;
 use seed_rollout::sampler::{Purpose, Sampling};
 use seed_rollout::source::Context;
 use seed_rollout::suites::{
-    AlfWorldConfig, CardConfig, HouseholdConfig, SokobanConfig, SuiteConfig, SuiteError,
+    AlfWorldConfig, CardConfig, HouseholdConfig, SearchQaConfig, SokobanConfig, SuiteConfig, SuiteError,
 };
 use seed_rollout::template::{PromptTemplate, TemplateError};
 use std::path::{Path, PathBuf};
@@ -49,7 +50,7 @@ pub enum WorldError {
     Processor(#[from] ProcessorError),
     /// An environment that this build cannot train on.
     #[error(
-        "`env.name` is `{name}`, which training cannot open yet; it opens household, alfworld, sokoban and ezpoints"
+        "`env.name` is `{name}`, which training cannot open yet; it opens household, alfworld, search_qa, sokoban and ezpoints"
     )]
     NotHere {
         /// The environment.
@@ -66,6 +67,23 @@ fn eyes(model: &Path) -> Result<Option<Eyes>, WorldError> {
         Some(vision) => Some(Eyes::new(ImageProcessor::load(model)?, &vision)),
         None => None,
     })
+}
+
+/// Comma-separated addresses.
+fn addresses(list: &str) -> Vec<String> {
+    list.split(',').map(str::trim).filter(|url| !url.is_empty()).map(str::to_owned).collect()
+}
+
+/// The rules of `search_qa`. `env.max_steps` counts every generation; the last of Search-R1's searches no more.
+fn search_options(config: &Config) -> SearchQaOptions {
+    let max_turns = config.env.max_steps;
+    match config.env.search {
+        SearchPreset::VerlAgent => SearchQaOptions { max_turns, ..SearchQaOptions::verl_agent() },
+        SearchPreset::Corrected => SearchQaOptions { max_turns, ..SearchQaOptions::corrected() },
+        SearchPreset::SearchR1 => {
+            SearchQaOptions { max_turns: max_turns.saturating_sub(1), ..SearchQaOptions::search_r1() }
+        }
+    }
 }
 
 /// Everything between a policy and its tasks.
@@ -99,7 +117,10 @@ impl World {
             history_length: config.env.history,
             eyes: eyes(model)?,
         };
-        let projection = Projection::for_environment(name, config.rollout.require_think)?;
+        let projection = match config.env.name {
+            EnvName::SearchQa => search_options(config).projection(),
+            _ => Projection::for_environment(name, config.rollout.require_think)?,
+        };
         let block = SkillBlock::embedded(name);
         Ok(Self { suite, projection, dialogue, block })
     }
@@ -116,6 +137,11 @@ impl World {
                 data: data(),
                 max_steps: config.env.max_steps,
                 ..AlfWorldConfig::default()
+            }),
+            EnvName::SearchQa => SuiteConfig::SearchQa(SearchQaConfig {
+                data: data(),
+                retriever: addresses(&config.env.retriever),
+                options: search_options(config),
             }),
             EnvName::Sokoban => SuiteConfig::Sokoban(SokobanConfig {
                 rows: config.env.rows,

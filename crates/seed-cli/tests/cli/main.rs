@@ -126,3 +126,76 @@ fn a_report_is_one_file_without_outside_references() {
         assert!(!html.contains(outside), "`{outside}` in the report");
     }
 }
+
+/// Writes two passages and returns their file.
+fn passages(folder: &std::path::Path) -> String {
+    let path = folder.join("corpus.jsonl");
+    let row = |id: &str, text: &str| {
+        format!("{{\"id\": \"{id}\", \"contents\": \"{text}\\n{text} stands here\"}}\n")
+    };
+    std::fs::write(&path, row("a", "bridge") + &row("b", "tower")).expect("written");
+    path.display().to_string()
+}
+
+#[test]
+fn an_index_is_built_and_served_until_the_server_is_told_to_end() {
+    use std::io::{BufRead, BufReader, Read, Write};
+    let folder = tempfile::tempdir().expect("a folder");
+    let corpus = passages(folder.path());
+    let index = folder.path().join("corpus.bm25").display().to_string();
+    let built = seed(&["index", "bm25", "--corpus", &corpus, "--out", &index]);
+    assert!(built.status.success(), "{}", report(&built));
+    assert!(report(&built).contains("2 passages"), "{}", report(&built));
+
+    let mut server = Command::new(env!("CARGO_BIN_EXE_seed"))
+        .args(["serve-retriever", "--corpus", &corpus, "--index", &index, "--port", "0"])
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let mut lines =
+        BufReader::new(server.stderr.take().expect("a pipe")).lines().map(|line| line.expect("text"));
+    let mut told = String::new();
+    let address = loop {
+        let line = lines.next().unwrap_or_else(|| panic!("the server ended: {told}"));
+        told.push_str(&line);
+        if let Some((_, rest)) = line.split_once("http://") {
+            break rest.split_once('/').expect("a path").0.to_owned();
+        }
+    };
+    assert!(told.contains("in all"), "the need of memory comes first: {told}");
+    let mut stream = std::net::TcpStream::connect(&address).expect("it listens");
+    let body = r#"{"query": "tower", "topk": 1}"#;
+    let head =
+        format!("POST /retrieve HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}", body.len());
+    stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("answered");
+    assert!(
+        answer.ends_with(r#"{"result":[[{"id":"b","contents":"tower\ntower stands here"}]]}"#),
+        "{answer}"
+    );
+    let told_to_end = Command::new("kill").args(["-TERM", &server.id().to_string()]).status().expect("kill");
+    assert!(told_to_end.success());
+    let rest: Vec<String> = lines.collect();
+    assert_eq!(rest, ["stopped after 1 searches"]);
+    assert_eq!(server.wait().expect("it ended").code(), Some(0));
+}
+
+#[test]
+fn retrieval_commands_say_what_is_missing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let corpus = passages(folder.path());
+    let missing = folder.path().join("nowhere.jsonl").display().to_string();
+    for (arguments, code, part) in [
+        (vec!["serve-retriever", "--corpus", &corpus, "--profile", "bm42"], 2, "no BM25 profile `bm42`"),
+        (vec!["serve-retriever", "--corpus", &missing], 1, "nowhere.jsonl: cannot read"),
+        (vec!["serve-retriever", "--index", "i"], 2, "give --corpus"),
+        (vec!["serve-retriever", "--top-k", "0"], 2, "`--top-k` is 0"),
+        (vec!["index", "bm25", "--corpus", &missing, "--out", "m"], 1, "nowhere.jsonl: cannot read"),
+    ] {
+        let output = seed(&arguments);
+        let told = report(&output);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {told}");
+        assert!(told.contains(part), "{arguments:?}: {told}");
+    }
+}

@@ -44,6 +44,9 @@ pub(super) fn overrides(preset: Preset, env: EnvName) -> Vec<Override> {
             if env != EnvName::Ezpoints {
                 all.push(set("train.updates", 150));
             }
+            if env == EnvName::SearchQa {
+                all.push(text("env.search", "corrected"));
+            }
         }
         Preset::SdarBaseline => {
             all.extend([

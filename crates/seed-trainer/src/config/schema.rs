@@ -70,6 +70,17 @@ choice! {
     }
 }
 choice! {
+    /// The rules of search-augmented question answering.
+    SearchPreset {
+        /// verl-agent's protocol with all its quirks.
+        VerlAgent = "verl_agent",
+        /// The same without its slips.
+        Corrected = "corrected",
+        /// Search-R1's growing transcript.
+        SearchR1 = "search_r1",
+    }
+}
+choice! {
     /// Number format of weights and activations.
     Dtype {
         /// 32-bit floats.
@@ -390,6 +401,10 @@ section! {
         columns: usize = 6,
         /// Boxes of a room; Sokoban only.
         boxes: usize = 1,
+        /// Addresses of retrieval servers, comma-separated; empty: BM25 in this process over `corpus.jsonl` of `env.data` or over the embedded world; search_qa only.
+        retriever: String = String::new(),
+        /// Protocol and quirks; search_qa only.
+        search: SearchPreset = SearchPreset::VerlAgent,
     }
 }
 section! {
