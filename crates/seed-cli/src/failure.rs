@@ -85,6 +85,7 @@ plain!(
     seed_rollout::dialogue::DialogueError,
     seed_rollout::record::RecordError,
     seed_rollout::replay::ReplayError,
+    seed_trainer::import::ImportError,
     seed_trainer::pretrain::PretrainError,
     seed_trainer::run_folder::StorageError,
     seed_trainer::train::TrainError,

@@ -7,6 +7,7 @@
 mod config;
 mod eval;
 mod failure;
+mod import;
 mod index;
 mod play;
 mod pretrain;
@@ -40,6 +41,8 @@ enum Command {
     Rollout(rollout::Arguments),
     /// Print a recorded episode token by token
     Replay(replay::Arguments),
+    /// Write the model of a GGUF file as a Hugging Face folder that a run can start from
+    Import(import::Arguments),
     /// Make the quick start's base checkpoint anew
     #[command(hide = true)]
     Pretrain(pretrain::Arguments),
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Command::Eval(arguments) => eval::run(&arguments),
         Command::Rollout(arguments) => rollout::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
+        Command::Import(arguments) => import::run(&arguments),
         Command::Pretrain(arguments) => pretrain::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Play(arguments) => play::run(&arguments),

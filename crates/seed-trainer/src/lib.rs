@@ -13,6 +13,7 @@
 //! | [`checkpoint`], [`run_folder`] | what a run leaves behind, written so that a kill at any moment leaves it whole |
 //! | [`metrics`], [`observer`] | named numbers, `metrics.jsonl`, TensorBoard event files; what a watcher is told |
 //! | [`token_view`] | one episode token by token, for the report |
+//! | [`import`] | models of other formats as folders that a run can start from |
 //! | [`pretrain`] | the recipe of the quick start's base checkpoint |
 //! | [`mod@reference`] | pages made from the code |
 //! | [`schedule`], [`streams`] | the course of the learning rate; named random streams |
@@ -23,6 +24,7 @@ mod check;
 pub mod checkpoint;
 pub mod config;
 pub mod evaluate;
+pub mod import;
 pub mod learner;
 pub mod mesh;
 pub mod metrics;

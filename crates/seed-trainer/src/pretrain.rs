@@ -10,7 +10,7 @@ use crate::learner::Learner;
 use crate::mesh::Mesh;
 use crate::observer::{Event, Observer};
 use crate::schedule::Schedule;
-use crate::sft::fit::{FitError, FitOptions, fit, loss_of};
+use crate::sft::fit::{FitError, FitOptions, Lesson, fit, loss_of};
 use crate::sft::transcript::transcript;
 use crate::world::{World, WorldError};
 use seed_analyzer::OutcomeLabel;
@@ -27,7 +27,7 @@ use std::time::Instant;
 /// Seed of weights, demonstrations and order.
 const SEED: u64 = 2026;
 /// Demonstrations, every second one with a lesson.
-const DEMONSTRATIONS: u64 = 6000;
+const DEMONSTRATIONS: u64 = 24_000;
 /// Demonstrations that only measure.
 const HELD_OUT: u64 = 100;
 /// Demonstrations of one step.
@@ -86,34 +86,29 @@ pub fn pretrain(
     let note = |text: String| observer.event(Event::Note(&text));
 
     let demonstrator = Demonstrator::new(Household::new(HouseholdOptions::default()), Habits::BASE, SEED);
-    let mut won = [0u64; 2];
-    let mut lessons = Vec::new();
-    for index in 0..demonstrations + HELD_OUT {
-        let demonstration =
-            if index % 2 == 0 { demonstrator.plain(index / 2)? } else { demonstrator.guided(index / 2)? };
-        won[index as usize % 2] += u64::from(demonstration.trajectory.outcome.won);
-        // The same words that stage 1 teaches the policy to write.
-        let lesson = demonstration.guidance.as_ref().and_then(|guidance| {
-            ScriptedAnnotator::skill(&guidance.source, OutcomeLabel::of(&guidance.source))
-        });
-        let block = lesson.map(|skill| world.skill_block(&skill.episode_skill));
-        let played = Played { trajectory: &demonstration.trajectory, frames: &[] };
-        lessons.push(transcript(dialogue, played, block.as_deref())?);
-    }
+    let mesh = Mesh::new(0);
+    let made = mesh.map((demonstrations + HELD_OUT) as usize, |index| {
+        demonstrate(&world, &demonstrator, index as u64)
+    })?;
+    let won = |guided: usize| {
+        made.iter().enumerate().filter(|(index, (_, won))| index % 2 == guided && *won).count() as f64
+    };
+    let (plain, guided) = (won(0), won(1));
+    let mut lessons: Vec<Lesson> = made.into_iter().map(|(lesson, _)| lesson).collect();
     let held_out = lessons.split_off(demonstrations as usize);
+    let lessons: Vec<Lesson> = lessons.into_iter().map(whole_text).collect();
     let tokens: usize = lessons.iter().map(|lesson| lesson.row().tokens()).sum();
-    let share = |won: u64| 200.0 * won as f64 / (demonstrations + HELD_OUT) as f64;
+    let percent = |won: f64| 200.0 * won / (demonstrations + HELD_OUT) as f64;
     note(format!(
         "{demonstrations} demonstrations, {tokens} tokens; won {:.0} % without a lesson, {:.0} % with one",
-        share(won[0]),
-        share(won[1]),
+        percent(plain),
+        percent(guided),
     ));
 
     let device = seed_model::device::select("cpu")?;
     let shape = shape(dialogue.tokenizer.vocab_size(), dialogue.tokenizer.end_ids());
     let model = CausalLm::init(&ModelConfig::from_json(shape)?, SEED, &device.autodiff());
     let mut learner = Learner::new(model, Default::default());
-    let mesh = Mesh::new(0);
     let steps = FitOptions::steps(lessons.len(), BATCH, 1);
     let options = FitOptions {
         epochs: 1,
@@ -139,6 +134,36 @@ pub fn pretrain(
         processor: None,
     };
     Ok(save_model(to, &learner.snapshot(), companions)?)
+}
+
+/// Demonstration number `index` as tokens, and whether it was won; every second one has a lesson in its prompt.
+fn demonstrate(
+    world: &World,
+    demonstrator: &Demonstrator,
+    index: u64,
+) -> Result<(Lesson, bool), PretrainError> {
+    let demonstration = if index.is_multiple_of(2) {
+        demonstrator.plain(index / 2)?
+    } else {
+        demonstrator.guided(index / 2)?
+    };
+    // The same words that stage 1 teaches the policy to write.
+    let skill = demonstration
+        .guidance
+        .as_ref()
+        .and_then(|guidance| ScriptedAnnotator::skill(&guidance.source, OutcomeLabel::of(&guidance.source)));
+    let block = skill.map(|skill| world.skill_block(&skill.episode_skill));
+    let played = Played { trajectory: &demonstration.trajectory, frames: &[] };
+    let lesson = transcript(&world.dialogue, played, block.as_deref())?;
+    Ok((lesson, demonstration.trajectory.outcome.won))
+}
+
+/// Every token but the first is to be learnt: what the world says teaches the policy to read it.
+fn whole_text(lesson: Lesson) -> Lesson {
+    let mut text = lesson.prompt;
+    text.extend(lesson.response);
+    let response = text.split_off(1);
+    Lesson::new(text, response)
 }
 
 /// Qwen3 at about a million parameters.

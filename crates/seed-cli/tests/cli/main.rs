@@ -1,5 +1,7 @@
 //! The command as a user runs it: exit code, stdout, stderr.
 
+mod kills;
+
 use expect_test::{Expect, expect};
 use std::process::{Command, Output};
 

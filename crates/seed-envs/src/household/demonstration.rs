@@ -18,7 +18,7 @@ use crate::trajectory::{Outcome, Trajectory, TrajectoryStep};
 /// How often a player does what it should not. Every field is a probability in `0..=1`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Habits {
-    /// At each decision: does something random instead.
+    /// At each decision: does something random instead, possible or not. What follows shows the way back.
     pub drift: f64,
     /// At each decision: only looks, or checks its hands.
     pub idle: f64,
@@ -30,14 +30,18 @@ pub struct Habits {
     pub reach: f64,
     /// In an episode: believes that the work is done once an object is moved, untreated, alone or in the dark.
     pub forget: f64,
+    /// In an episode: pays attention, which leaves half of the drift and a fifth of every other habit.
+    pub attentive: f64,
 }
 
 impl Habits {
     /// A player that makes no mistakes.
-    pub const GOOD: Self = Self { drift: 0.0, idle: 0.0, roam: 0.0, naive: 0.0, reach: 0.0, forget: 0.0 };
+    pub const GOOD: Self =
+        Self { drift: 0.0, idle: 0.0, roam: 0.0, naive: 0.0, reach: 0.0, forget: 0.0, attentive: 0.0 };
 
     /// The player that the base checkpoint imitates.
-    pub const BASE: Self = Self { drift: 0.06, idle: 0.22, roam: 0.45, naive: 0.5, reach: 0.55, forget: 0.6 };
+    pub const BASE: Self =
+        Self { drift: 0.1, idle: 0.2, roam: 0.45, naive: 0.5, reach: 0.55, forget: 0.6, attentive: 0.35 };
 
     /// The same player with a skill in its prompt: what the skill speaks about is almost always done right.
     pub fn after(self, advice: &Advice) -> Self {
@@ -50,6 +54,21 @@ impl Habits {
             naive: self.naive,
             reach: eased(self.reach, advice.opens),
             forget: eased(self.forget, advice.completes),
+            attentive: self.attentive,
+        }
+    }
+
+    /// The habits of one episode, which is attentive or not.
+    fn of_episode(self, stream: &mut Stream) -> Self {
+        let left: f64 = if stream.chance(self.attentive) { 0.2 } else { 1.0 };
+        Self {
+            drift: self.drift * left.max(0.5),
+            idle: self.idle * left,
+            roam: self.roam * left,
+            naive: self.naive * left,
+            reach: self.reach * left,
+            forget: self.forget * left,
+            attentive: 0.0,
         }
     }
 }
@@ -142,6 +161,7 @@ impl Demonstrator {
             .map(|(skill, words)| Advice::read(skill, &words))
             .unwrap_or_default();
         let habits = if skill.is_some() { self.habits.after(&advice) } else { self.habits };
+        let habits = habits.of_episode(stream);
         let mut environment = self.world.environment();
         let mut observation = environment.reset(&task, seed)?;
         let mut player = Player::new(game, habits, advice, stream);
@@ -225,10 +245,7 @@ impl<'s> Player<'s> {
             return self.idle();
         }
         if self.stream.chance(self.habits.drift) {
-            let commands = self.position.commands(&self.game);
-            if let Some(&command) = self.stream.choose(&commands) {
-                return self.say(command);
-            }
+            return self.stumble();
         }
         let known = |object: usize| self.position.at[object].is_some_and(|receptacle| self.seen[receptacle]);
         let plan = self.position.plan_with(&self.believed, &known);
@@ -320,6 +337,22 @@ impl<'s> Player<'s> {
         let holds =
             self.position.held.is_some_and(|held| self.game.objects[held].kind.name == goal.object.name);
         if goal.kind == TaskKind::Look && holds { goal.target } else { goal.object.name }
+    }
+
+    /// Something random: going where it stands, opening what is open, taking what is not there, or what can be done.
+    fn stumble(&mut self) -> String {
+        let somewhere = self.stream.choose(&self.receptacles).cloned().unwrap_or_default();
+        let here =
+            self.position.here.map_or_else(|| somewhere.clone(), |here| self.receptacles[here].clone());
+        let possible = self.position.commands(&self.game);
+        match self.stream.choose(&["go", "open", "take", "possible"]) {
+            Some(&"go") => format!("go to {}", if self.stream.chance(0.3) { here } else { somewhere }),
+            Some(&"open") => format!("open {here}"),
+            Some(&"take") => format!("take {} 1 from {here}", self.wanted()),
+            _ => {
+                self.stream.choose(&possible).map_or_else(|| "look".to_owned(), |&command| self.say(command))
+            }
+        }
     }
 
     fn idle(&mut self) -> String {

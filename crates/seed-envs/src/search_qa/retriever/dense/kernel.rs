@@ -180,14 +180,21 @@ mod tests {
         let dims = 77;
         let row: Vec<u8> = (0..4 + dims).map(|n| (n * 37 % 251) as u8).collect();
         let queries: Vec<f32> = (0..2 * dims).map(|n| (n as f32 * 0.37).sin()).collect();
-        let list = |score: &dyn Fn(&mut dyn FnMut(usize, usize, f32))| {
-            let mut found = Vec::new();
-            score(&mut |row, query, score| found.push((row, query, score.to_bits())));
-            found
-        };
-        let narrow =
-            list(&|each| score_rows(Kind::I8, &row, row.len(), &queries, dims, &mut vec![0.0; dims], each));
-        let wide = list(&|each| score(Kind::I8, &row, row.len(), &queries, dims, each));
+        let (mut narrow, mut wide) = (vec![], vec![]);
+        score_rows(
+            Kind::I8,
+            &row,
+            row.len(),
+            &queries,
+            dims,
+            &mut vec![0.0; dims],
+            &mut |row, query, score: f32| {
+                narrow.push((row, query, score.to_bits()));
+            },
+        );
+        score(Kind::I8, &row, row.len(), &queries, dims, &mut |row, query, score: f32| {
+            wide.push((row, query, score.to_bits()));
+        });
         assert_eq!(narrow, wide);
         assert_eq!(wide.len(), 2);
     }
