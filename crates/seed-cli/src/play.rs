@@ -9,6 +9,7 @@ use seed_envs::sokoban::View;
 use seed_envs::{EnvError, Environment, Observation, Suite, Task};
 use seed_rollout::suites::{
     AlfWorldConfig, CardConfig, HouseholdConfig, SearchQaConfig, SokobanConfig, SuiteConfig, SuiteError,
+    WebShopConfig,
 };
 use std::fmt;
 use std::io::{BufRead, Write};
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The environment: household, alfworld, search_qa, sokoban, ezpoints, number_line, blackjack or points24
+    /// The environment: household, alfworld, webshop, search_qa, sokoban, ezpoints, number_line, blackjack or points24
     environment: String,
     /// The split to play from; the first one if left out
     #[arg(long)]
@@ -102,7 +103,8 @@ impl From<std::io::Error> for PlayError {
 }
 
 /// The environments that [`open`] knows.
-const PLAYABLE: &str = "household, alfworld, search_qa, sokoban, ezpoints, number_line, blackjack, points24";
+const PLAYABLE: &str =
+    "household, alfworld, webshop, search_qa, sokoban, ezpoints, number_line, blackjack, points24";
 
 /// Opens a suite by name; those that can show pictures show text and pictures.
 fn open(name: &str, data: Option<&PathBuf>, assets: Option<&PathBuf>) -> Result<Box<dyn Suite>, PlayError> {
@@ -120,6 +122,11 @@ fn open(name: &str, data: Option<&PathBuf>, assets: Option<&PathBuf>) -> Result<
             levels: data.cloned(),
             tiles: assets.cloned(),
             ..SokobanConfig::default()
+        }),
+        "webshop" => SuiteConfig::WebShop(WebShopConfig {
+            data: data.cloned(),
+            rich_text: true,
+            ..WebShopConfig::default()
         }),
         "ezpoints" => SuiteConfig::EzPoints(cards),
         "number_line" => SuiteConfig::NumberLine(cards),
@@ -323,6 +330,23 @@ mod tests {
             write_strip(&strip, &folder.path().join("none.png"), "household").expect_err("no pictures");
         assert!(error.to_string().contains("no pictures"), "{error}");
         assert!(open("household", None, Some(&folder.path().into())).is_err());
+    }
+
+    #[test]
+    fn a_person_shops_and_the_expert_buys() {
+        let suite = open("webshop", None, None).expect("a shop");
+        let task = choose(suite.as_ref(), Some("test"), "5").expect("a task");
+        let shown = |input: &str, expert: bool| {
+            let mut output = Vec::new();
+            play(suite.environment().as_mut(), &task, 0, expert, input.as_bytes(), &mut output)
+                .expect("a visit");
+            String::from_utf8(output).expect("text")
+        };
+        let expert = shown("", true);
+        assert!(expert.contains("> search[") && expert.contains("> click[buy now]"), "{expert}");
+        assert!(expert.ends_with("score 1\n") && expert.contains("won after "), "{expert}");
+        let person = shown("search[wool socks]\n?\n1\nclick[nothing]\nclick[back to search]\n", false);
+        assert!(person.contains("Page 1 (Total results: ") && person.contains("   1  click["), "{person}");
     }
 
     #[test]

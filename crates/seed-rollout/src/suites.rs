@@ -6,6 +6,7 @@ use seed_envs::household::{Difficulty, Household, HouseholdOptions};
 use seed_envs::projection::CardGame;
 use seed_envs::search_qa::{SearchQa, SearchQaOptions};
 use seed_envs::sokoban::{RoomConfig, Sokoban, SokobanOptions, View};
+use seed_envs::webshop::{GoalKind, PurchaseReward, ShopFiles, TaskOrder, TextMode, WebShop, WebShopOptions};
 use seed_envs::{EnvError, Suite};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -20,6 +21,9 @@ pub enum SuiteConfig {
     /// ALFWorld; needs its data.
     #[serde(rename = "alfworld")]
     AlfWorld(AlfWorldConfig),
+    /// WebShop: the embedded shop, or the public data.
+    #[serde(rename = "webshop")]
+    WebShop(WebShopConfig),
     /// Search-augmented question answering; embedded questions, or a folder of data.
     SearchQa(SearchQaConfig),
     /// Sokoban; needs no data.
@@ -146,6 +150,89 @@ pub struct SearchQaConfig {
     pub options: SearchQaOptions,
 }
 
+/// WebShop.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WebShopConfig {
+    /// Folder with the public files and `nouns.jsonl`; left out, the embedded shop is played.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<PathBuf>,
+    /// Takes the 1,000-product set where a folder holds both.
+    pub small: bool,
+    /// Takes only the first records of the products' file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub num_products: Option<usize>,
+    /// Instructions by people instead of synthetic ones.
+    pub human_goals: bool,
+    /// Steps of an episode.
+    pub max_steps: usize,
+    /// The reward of a purchase with score 1.
+    pub win_reward: f64,
+    /// Other purchases earn their score times `win_reward`, not nothing.
+    pub partial_reward: bool,
+    /// Pages with a line for each part, for people, instead of parts joined by ` [SEP] `, for which prompts are made.
+    pub rich_text: bool,
+    /// Seed of prices within ranges and of price caps.
+    pub seed: u32,
+    /// Repeats verl-agent's habit with so many workers, each with a goal order of its own, so that test goals are also
+    /// trained on; 0 for one fixed order without overlap.
+    pub verl_workers: u32,
+}
+
+impl Default for WebShopConfig {
+    fn default() -> Self {
+        let WebShopOptions { max_steps, win_reward, .. } = WebShopOptions::default();
+        Self {
+            data: None,
+            small: true,
+            num_products: None,
+            human_goals: false,
+            max_steps,
+            win_reward,
+            partial_reward: false,
+            rich_text: false,
+            seed: 0,
+            verl_workers: 0,
+        }
+    }
+}
+
+impl WebShopConfig {
+    fn open(&self) -> Result<WebShop, EnvError> {
+        let options = WebShopOptions {
+            goals: if self.human_goals { GoalKind::Human } else { GoalKind::Synthetic },
+            num_products: self.num_products,
+            max_steps: self.max_steps,
+            win_reward: self.win_reward,
+            purchase_reward: if self.partial_reward {
+                PurchaseReward::Score
+            } else {
+                PurchaseReward::Success
+            },
+            mode: if self.rich_text { TextMode::Rich } else { TextMode::Text },
+            seed: self.seed.into(),
+            order: match self.verl_workers {
+                0 => TaskOrder::Fixed,
+                workers => TaskOrder::VerlAgent { seed: self.seed, workers },
+            },
+            ..WebShopOptions::default()
+        };
+        match &self.data {
+            None => WebShop::embedded(options),
+            Some(folder) => {
+                let mut shown = 0;
+                WebShop::open(&ShopFiles::find(folder, self.small)?, options, &mut |progress| {
+                    // The first 10,000 take no time.
+                    if progress.records >= shown + 10_000 {
+                        shown = progress.records;
+                        eprintln!("webshop: {shown} products read");
+                    }
+                })
+            }
+        }
+    }
+}
+
 /// ALFWorld.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -224,6 +311,7 @@ impl SuiteConfig {
                 let options = HouseholdOptions { difficulty, train, valid_seen, valid_unseen, step_limit };
                 Ok(Box::new(Household::new(options)))
             }
+            Self::WebShop(config) => Ok(Box::new(config.open()?)),
             Self::AlfWorld(config) => {
                 let AlfWorldConfig { data, max_steps, win_reward, task_types, form, domain_randomization } =
                     config.clone();

@@ -18,6 +18,7 @@ use seed_rollout::sampler::{Purpose, Sampling};
 use seed_rollout::source::Context;
 use seed_rollout::suites::{
     AlfWorldConfig, CardConfig, HouseholdConfig, SearchQaConfig, SokobanConfig, SuiteConfig, SuiteError,
+    WebShopConfig,
 };
 use seed_rollout::template::{PromptTemplate, TemplateError};
 use std::path::{Path, PathBuf};
@@ -50,7 +51,7 @@ pub enum WorldError {
     Processor(#[from] ProcessorError),
     /// An environment that this build cannot train on.
     #[error(
-        "`env.name` is `{name}`, which training cannot open yet; it opens household, alfworld, search_qa, sokoban and ezpoints"
+        "`env.name` is `{name}`, which training cannot open yet; it opens household, alfworld, webshop, search_qa, sokoban and ezpoints"
     )]
     NotHere {
         /// The environment.
@@ -142,6 +143,11 @@ impl World {
                 data: data(),
                 retriever: addresses(&config.env.retriever),
                 options: search_options(config),
+            }),
+            EnvName::Webshop => SuiteConfig::WebShop(WebShopConfig {
+                data: data(),
+                max_steps: config.env.max_steps,
+                ..WebShopConfig::default()
             }),
             EnvName::Sokoban => SuiteConfig::Sokoban(SokobanConfig {
                 rows: config.env.rows,
