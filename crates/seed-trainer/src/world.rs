@@ -49,14 +49,6 @@ pub enum WorldError {
     /// The image processor.
     #[error(transparent)]
     Processor(#[from] ProcessorError),
-    /// An environment that this build cannot train on.
-    #[error(
-        "`env.name` is `{name}`, which training cannot open yet; it opens household, alfworld, webshop, search_qa, sokoban and ezpoints"
-    )]
-    NotHere {
-        /// The environment.
-        name: EnvName,
-    },
 }
 
 /// Eyes of a policy that sees; `None` for one of text, and for a folder of a tokenizer alone.
@@ -161,7 +153,6 @@ impl World {
                 max_steps: Some(config.env.max_steps),
                 ..CardConfig::default()
             }),
-            name => return Err(WorldError::NotHere { name }),
         };
         Ok(suite.open()?.into())
     }
