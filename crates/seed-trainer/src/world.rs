@@ -3,8 +3,10 @@
 use crate::config::{Config, EnvName, Layout, Overflow, SearchPreset, Truncation};
 use seed_analyzer::{SkillBlock, SkillKind};
 use seed_envs::Suite;
+use seed_envs::ezpoints::CardView;
 use seed_envs::projection::{Projection, UnknownProjection};
 use seed_envs::search_qa::SearchQaOptions;
+use seed_envs::sokoban::View;
 use seed_model::vision::ProcessorError;
 use seed_model::{
     ChatTemplate, ImageProcessor, ModelConfig, RenderOptions, TemplateError as ChatTemplateError, Tokenizer,
@@ -97,7 +99,8 @@ impl World {
     /// # Errors
     /// [`WorldError`] says which part is not there or cannot be used.
     pub fn open(config: &Config, model: &Path) -> Result<Self, WorldError> {
-        let suite = Self::suite(config)?;
+        let eyes = eyes(model)?;
+        let suite = Self::suite(config, eyes.is_some())?;
         let name = suite.name();
         let dialogue = Dialogue {
             tokenizer: Tokenizer::load(model)?,
@@ -108,7 +111,7 @@ impl World {
             },
             template: PromptTemplate::embedded(name)?,
             history_length: config.env.history,
-            eyes: eyes(model)?,
+            eyes,
         };
         let projection = match config.env.name {
             EnvName::SearchQa => search_options(config).projection(),
@@ -118,8 +121,8 @@ impl World {
         Ok(Self { suite, projection, dialogue, block })
     }
 
-    /// The configured tasks and environments. Sokoban and EZPoints are shown as text.
-    fn suite(config: &Config) -> Result<Arc<dyn Suite>, WorldError> {
+    /// The configured tasks and environments. Sokoban and EZPoints are shown as pictures to a policy that sees, else as text.
+    fn suite(config: &Config, sees: bool) -> Result<Arc<dyn Suite>, WorldError> {
         let data = || (!config.env.data.is_empty()).then(|| PathBuf::from(&config.env.data));
         let suite = match config.env.name {
             EnvName::Household => SuiteConfig::Household(HouseholdConfig {
@@ -147,10 +150,12 @@ impl World {
                 boxes: config.env.boxes,
                 max_steps: config.env.max_steps,
                 levels: data(),
+                view: if sees { View::Rgb } else { View::Text },
                 ..SokobanConfig::default()
             }),
             EnvName::Ezpoints => SuiteConfig::EzPoints(CardConfig {
                 max_steps: Some(config.env.max_steps),
+                view: if sees { CardView::Rgb } else { CardView::Text },
                 ..CardConfig::default()
             }),
         };

@@ -4,3 +4,4 @@ mod config;
 mod files;
 mod policy;
 mod training;
+mod visual;

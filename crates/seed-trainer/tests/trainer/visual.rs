@@ -1,0 +1,98 @@
+//! A policy that sees: pictures through roll-outs, analyses and the teacher's branch.
+
+use burn::tensor::FloatDType;
+use seed_model::{CausalLm, ModelConfig, device};
+use seed_rollout::collect::{Collector, Episode, GroupPlan};
+use seed_rollout::engine::{Engine, EngineOptions};
+use seed_trainer::config::{Config, Layers};
+use seed_trainer::mesh::Mesh;
+use seed_trainer::rl::sample::Sample;
+use seed_trainer::rl::scoring::score_rows;
+use seed_trainer::rl::skills::Analyst;
+use seed_trainer::world::World;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+fn folder() -> PathBuf {
+    let shared = std::env::var_os("SEED_SHARED").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")),
+        PathBuf::from,
+    );
+    shared.join("vectors/qwen2_5_vl_tiny/float32")
+}
+
+fn config(name: &str) -> Config {
+    let name = format!("env.name={name}");
+    let sets = [name.as_str(), "env.max_steps=3", "rollout.layout=step", "rollout.max_prompt_tokens=4000"];
+    Layers::new()
+        .set(sets)
+        .unwrap()
+        .set(["rollout.group=2", "rollout.max_response_tokens=8"])
+        .unwrap()
+        .resolve()
+        .unwrap()
+        .config()
+        .clone()
+}
+
+/// The architecture of the reference with fresh weights and room for long prompts.
+fn model() -> CausalLm {
+    let mut shape = ModelConfig::read(folder()).unwrap();
+    (shape.max_position_embeddings, shape.initializer_range) = (1 << 14, 0.3);
+    let model = CausalLm::init(&shape, 3, &device::select("cpu").unwrap());
+    assert_eq!(model.dtype(), FloatDType::F32);
+    model
+}
+
+fn episode(world: &World, config: &Config, model: &CausalLm) -> Episode {
+    let options = world.collect_options(config);
+    let (suite, dialogue, projection) = (world.suite.as_ref(), &world.dialogue, world.projection);
+    let collector = Collector { suite, dialogue, projection, options: &options };
+    let task = suite.tasks("train").unwrap()[0].clone();
+    let tokenizer = &dialogue.tokenizer;
+    let ends = tokenizer.end_ids().to_vec();
+    let engine = Engine::new(model.clone(), tokenizer.vocab_size(), ends, EngineOptions::default());
+    collector.collect(&mut [engine], &[GroupPlan { task, seed: 7 }], &|_| ()).unwrap().episodes.remove(0)
+}
+
+#[test]
+fn frames_reach_the_analysis_and_both_branches() {
+    let model = model();
+    let image = model.config().vision.as_ref().unwrap().image_token_id;
+    for (name, suite, tokens) in [("ezpoints", "ezpoints", 121), ("sokoban", "sokoban_visual", 81)] {
+        let config = config(name);
+        let world = World::open(&config, &folder()).unwrap();
+        assert_eq!(world.suite.name(), suite);
+        let mut episode = episode(&world, &config, &model);
+        let steps = episode.trajectory.steps.len();
+        assert!(steps > 0 && episode.trajectory.steps.iter().all(|step| step.image.is_some()));
+
+        // One picture a step, whatever an answer says.
+        episode.trajectory.steps[0].response.push_str(" <image> <|image_pad|><|vision_start|>");
+        let analyst = Analyst::new(&world, &config);
+        let asked = analyst.context(&world, &episode, usize::MAX).unwrap();
+        if let Some(asked) = asked {
+            assert_eq!(asked.pictures.len(), steps);
+            assert_eq!(asked.ids.iter().filter(|id| **id == image).count(), steps * tokens);
+        } else {
+            panic!("{name}: the analysis prompt is longer than `analyzer.context_tokens`");
+        }
+
+        // The same pixels behind a longer prompt, and another log-probability.
+        let row = episode.rows[0].clone();
+        let pictures = episode.pictures(&row, world.dialogue.eyes.as_ref()).unwrap();
+        let mut sample = Sample::new(row, pictures);
+        let block = world.skill_block("push <image> first");
+        sample.teach(world.teacher_prompt(&config, &episode, 0, &block).unwrap());
+        let (student, teacher) = (sample.student(), sample.teacher().unwrap());
+        assert!(teacher.prompt.len() > student.prompt.len());
+        assert_eq!((student.pictures.len(), teacher.pictures.len()), (1, 1));
+        assert!(Arc::ptr_eq(&student.pictures[0].picture, &teacher.pictures[0].picture));
+        let temperature = config.rollout.temperature;
+        let scores =
+            score_rows(&Mesh::new(1), &model, &[student, teacher], 4096, temperature, false).unwrap();
+        let gap = sample.engine_logp().zip(&scores[0].logp).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(gap < 1e-4, "{name}: engine and trainer differ by {gap}");
+        assert_ne!(scores[0].logp, scores[1].logp);
+    }
+}
