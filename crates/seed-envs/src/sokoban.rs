@@ -6,7 +6,7 @@
 //! | [`game`] | an episode of the reference: rewards, its step counter, its ends |
 //! | [`generate`] | rooms from seeds, draw for draw the reference's |
 //! | [`level`] | rooms from level files (XSB, Boxoban) |
-//! | [`solve`] | shortest plans, and the proof that a state is lost |
+//! | [`mod@solve`] | shortest plans, and the proof that a state is lost |
 //! | [`tiles`] | the pictures of cells: our own, or those of a package given by path |
 //! | [`suite`] | all of it as a [`crate::Suite`] |
 //!
