@@ -14,6 +14,7 @@ mod pretrain;
 mod progress;
 mod replay;
 mod report;
+mod retrieval;
 mod rollout;
 mod serve_retriever;
 mod sft;
@@ -50,7 +51,7 @@ enum Command {
     Config(config::Arguments),
     /// Play an environment in the terminal, by hand or by its expert
     Play(play::Arguments),
-    /// Build what retrieval searches in: a BM25 index
+    /// Build what retrieval searches in: a BM25 index, or a matrix of passage vectors
     Index(index::Arguments),
     /// Serve passages over HTTP, in the protocols of Search-R1 and verl-agent
     ServeRetriever(serve_retriever::Arguments),

@@ -3,10 +3,12 @@
 mod server;
 
 use crate::failure::Failure;
+use crate::retrieval::{DenseArguments, load_encoder};
 use clap::Args;
 use seed_envs::search_qa::retriever::Retriever;
 use seed_envs::search_qa::retriever::bm25::{Bm25, Bm25Profile};
 use seed_envs::search_qa::retriever::corpus::Corpus;
+use seed_envs::search_qa::retriever::dense::{Dense, Matrix};
 use seed_envs::search_qa::retriever::memory::{Need, available_bytes};
 use seed_envs::search_qa::retriever::wire::Limits;
 use seed_envs::search_qa::{World, WorldOptions};
@@ -22,11 +24,16 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     corpus: Vec<PathBuf>,
     /// A saved BM25 index of these passages (`seed index bm25`); built in memory if left out
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "matrix")]
     index: Option<PathBuf>,
     /// BM25 without a saved index: plain, stemmed or okapi
-    #[arg(long, default_value = "plain", conflicts_with = "index")]
+    #[arg(long, default_value = "plain", conflicts_with_all = ["index", "matrix"])]
     profile: String,
+    /// Search by vectors: a matrix of these passages (`seed index dense`)
+    #[arg(long, value_name = "FILE", requires = "encoder", requires = "corpus")]
+    matrix: Option<PathBuf>,
+    #[command(flatten)]
+    dense: DenseArguments,
     /// The address to listen at; whoever can reach it can search
     #[arg(long, default_value = "127.0.0.1")]
     host: IpAddr,
@@ -130,7 +137,7 @@ fn load(arguments: &Arguments) -> Result<Arc<dyn Retriever>, Failure> {
         }
         return Ok(Arc::new(World::new(WorldOptions::default()).retriever()?));
     }
-    let need = Need::of(&arguments.corpus, arguments.index.as_deref(), None)?;
+    let need = Need::of(&arguments.corpus, arguments.index.as_deref(), arguments.matrix.as_deref())?;
     eprint!("{need}");
     if let Some(free) = available_bytes()
         && need.total() > free
@@ -143,6 +150,11 @@ fn load(arguments: &Arguments) -> Result<Arc<dyn Retriever>, Failure> {
     }
     let corpus = Arc::new(Corpus::open(&arguments.corpus)?);
     eprintln!("{} passages", corpus.len());
+    if let Some(matrix) = &arguments.matrix {
+        let matrix = Arc::new(Matrix::open(matrix)?);
+        let encoder = load_encoder(&arguments.dense)?;
+        return Ok(Arc::new(Dense::new(corpus, matrix, Arc::new(encoder))?));
+    }
     Ok(Arc::new(match &arguments.index {
         Some(index) => Bm25::open(corpus, index)?,
         None => Bm25::build(corpus, profile(&arguments.profile)?)?,

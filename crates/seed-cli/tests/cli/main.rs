@@ -191,7 +191,9 @@ fn retrieval_commands_say_what_is_missing() {
     for (arguments, code, part) in [
         (vec!["serve-retriever", "--corpus", &corpus, "--profile", "bm42"], 2, "no BM25 profile `bm42`"),
         (vec!["serve-retriever", "--corpus", &missing], 1, "nowhere.jsonl: cannot read"),
+        (vec!["serve-retriever", "--corpus", &corpus, "--matrix", "m"], 2, "--encoder"),
         (vec!["serve-retriever", "--index", "i"], 2, "give --corpus"),
+        (vec!["index", "dense", "--corpus", &corpus, "--out", "m"], 2, "give --encoder"),
         (vec!["serve-retriever", "--top-k", "0"], 2, "`--top-k` is 0"),
         (vec!["index", "bm25", "--corpus", &missing, "--out", "m"], 1, "nowhere.jsonl: cannot read"),
     ] {
