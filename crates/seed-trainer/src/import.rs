@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum ImportError {
     /// The file.
-    #[error("{path}: {source}")]
+    #[error("{path} cannot be imported")]
     Gguf {
         /// The file.
         path: PathBuf,
