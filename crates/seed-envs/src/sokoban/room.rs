@@ -44,6 +44,19 @@ impl Tile {
         Tile::PlayerOnTarget,
     ];
 
+    /// What a cell of this ground shows, with a box on it, or the player.
+    fn of(ground: Ground, there: bool, player: bool) -> Self {
+        match (ground, there, player) {
+            (Ground::Wall, ..) => Tile::Wall,
+            (Ground::Floor, false, false) => Tile::Floor,
+            (Ground::Target, false, false) => Tile::Target,
+            (Ground::Target, true, _) => Tile::BoxOnTarget,
+            (Ground::Floor, true, _) => Tile::Box,
+            (Ground::Floor, false, true) => Tile::Player,
+            (Ground::Target, false, true) => Tile::PlayerOnTarget,
+        }
+    }
+
     /// The reference's cell of the text mode: blank, symbol, blank, tab.
     fn cell(self) -> &'static str {
         match self {
@@ -290,15 +303,7 @@ impl Room {
         let (Some(&ground), Some(&there)) = (self.ground.get(cell), self.boxes.get(cell)) else {
             return Tile::Wall;
         };
-        match (ground, there, cell == self.player) {
-            (Ground::Wall, ..) => Tile::Wall,
-            (Ground::Floor, false, false) => Tile::Floor,
-            (Ground::Target, false, false) => Tile::Target,
-            (Ground::Target, true, _) => Tile::BoxOnTarget,
-            (Ground::Floor, true, _) => Tile::Box,
-            (Ground::Floor, false, true) => Tile::Player,
-            (Ground::Target, false, true) => Tile::PlayerOnTarget,
-        }
+        Tile::of(ground, there, cell == self.player)
     }
 
     /// Moves the player: a box ahead is pushed when the cell behind it is free, otherwise the player walks when the
@@ -325,11 +330,15 @@ impl Room {
     /// The text mode of the reference: each cell is blank, symbol, blank, tab; rows are joined by line breaks.
     pub fn text(&self) -> String {
         let mut text = String::with_capacity(self.boxes.len() * 4 + self.rows + 2 * self.targets);
-        for cell in 0..self.boxes.len() {
-            if cell > 0 && cell.is_multiple_of(self.columns) {
+        let rows = self.ground.chunks_exact(self.columns).zip(self.boxes.chunks_exact(self.columns));
+        for (row, (ground, boxes)) in rows.enumerate() {
+            if row > 0 {
                 text.push('\n');
             }
-            text.push_str(self.tile(cell).cell());
+            let first = row * self.columns;
+            for (column, (&ground, &there)) in ground.iter().zip(boxes).enumerate() {
+                text.push_str(Tile::of(ground, there, first + column == self.player).cell());
+            }
         }
         text
     }

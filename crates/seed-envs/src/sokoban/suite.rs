@@ -4,7 +4,8 @@ use super::game::Game;
 use super::generate::{GenerateError, RoomConfig};
 use super::level::{self, Level};
 use super::room::{Move, Room};
-use super::solve::{Solution, solve, solve_within};
+use super::solvable::solvable;
+use super::solve::{Solution, solve};
 use super::tiles::Tiles;
 use crate::environment::{EnvError, Environment, Image, Observation, Step, StepInfo, Suite, Task};
 use crate::pyrandom::NumpyRandomState;
@@ -232,8 +233,12 @@ impl Suite for Sokoban {
 /// Takes the words of the moves in any case, `still`, and the reference's numbers; anything else stands still.
 fn parse(action: &str) -> (Option<Move>, bool) {
     let action = action.trim();
+    if let Some(direction) = Move::ALL.into_iter().find(|direction| action == direction.name()) {
+        return (Some(direction), true);
+    }
+    let number: Option<usize> = action.parse().ok();
     let named = Move::ALL.into_iter().enumerate().find(|(place, direction)| {
-        action.eq_ignore_ascii_case(direction.name()) || action.parse() == Ok(place + 1)
+        action.eq_ignore_ascii_case(direction.name()) || number == Some(place + 1)
     });
     match named {
         Some((_, direction)) => (Some(direction), true),
@@ -304,12 +309,9 @@ impl Environment for SokobanEnvironment {
             },
         };
         if step.is_last() {
-            let dead = match solve_within(room, LAST_LOOK) {
-                Solution::Plan(_) => Some(false),
-                Solution::Dead => Some(true),
-                Solution::Unknown => None,
-            };
-            step.info.details.extend(dead.map(|dead| ("dead_end".to_owned(), Value::Bool(dead))));
+            if let Some(solvable) = solvable(room, LAST_LOOK) {
+                step.info.details.insert("dead_end".to_owned(), Value::Bool(!solvable));
+            }
             episode.last = Some(step.clone());
         }
         Ok(step)

@@ -3,7 +3,7 @@
 use seed_envs::Suite;
 use seed_envs::sokoban::level::{parse, read};
 use seed_envs::sokoban::solve::{has_lost_box, solve_within};
-use seed_envs::sokoban::{Move, Room, Sokoban, SokobanOptions, Solution, solve};
+use seed_envs::sokoban::{Move, Room, Sokoban, SokobanOptions, Solution, solvable, solve};
 
 const LEVELS: &str = "\
 ; Two steps
@@ -74,8 +74,10 @@ fn shortest_plans_and_dead_ends() {
     let pair = one("######\n#.$$.#\n# @  #\n#    #\n######");
     assert!(!has_lost_box(&pair));
     assert_eq!(solve(&pair), Solution::Dead);
+    assert_eq!(solvable(&pair, 1), Some(false));
     let mut framed = parse(LEVELS).expect("levels").remove(1).room;
     assert_eq!(solve_within(&framed, 3), Solution::Unknown);
+    assert_eq!(solvable(&framed, 1), None);
     let Solution::Plan(plan) = solve(&framed) else { panic!("no plan") };
     assert_eq!(plan.len(), 10);
     assert!(plan.iter().all(|&direction| framed.go(direction)) && framed.solved());

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use seed_envs::sokoban::solve::has_lost_box;
-use seed_envs::sokoban::{Game, Ground, Move, Room, RoomConfig, Solution, solve};
+use seed_envs::sokoban::{Game, Ground, Move, Room, RoomConfig, Solution, solvable, solve};
 use std::collections::{HashMap, VecDeque};
 
 fn moves() -> impl Strategy<Value = Vec<Option<usize>>> {
@@ -61,13 +61,14 @@ proptest! {
         match (solve(game.room()), fewest(game.room())) {
             (Solution::Plan(plan), Some(moves)) => {
                 prop_assert_eq!(plan.len(), moves);
+                prop_assert_eq!(solvable(game.room(), 100_000), Some(true));
                 let mut room = game.room().clone();
                 for direction in plan {
                     prop_assert!(room.go(direction));
                 }
                 prop_assert!(room.solved());
             }
-            (Solution::Dead, None) => {}
+            (Solution::Dead, None) => prop_assert_eq!(solvable(game.room(), 100_000), Some(false)),
             (solution, moves) => prop_assert!(false, "{solution:?} against {moves:?}"),
         }
         if has_lost_box(game.room()) {
@@ -103,4 +104,36 @@ proptest! {
             prop_assert_eq!(room.text().matches('\t').count(), ground.len());
         }
     }
+}
+
+/// The quick answer and the exact one over thousands of rooms in the middle of play.
+#[test]
+fn dead_ends_are_those_that_the_solver_proves() {
+    let mut dead = 0;
+    let mut compared = 0;
+    for (rows, columns, boxes, rooms) in
+        [(6, 6, 1, 2000), (6, 6, 2, 1500), (7, 7, 3, 300), (8, 8, 2, 400), (9, 9, 2, 150), (5, 16, 2, 150)]
+    {
+        let config = RoomConfig { rows, columns, boxes, ..RoomConfig::default() };
+        for seed in 0..rooms {
+            let Ok(made) = config.generate(seed) else { continue };
+            let mut room = made.room;
+            // Every room walks its own way.
+            let mut state = u64::from(seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1;
+            for _ in 0..seed % 40 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                room.go(Move::ALL[(state >> 33) as usize % 4]);
+            }
+            let expected = match solve(&room) {
+                Solution::Plan(_) => true,
+                Solution::Dead => false,
+                _ => continue,
+            };
+            assert_eq!(solvable(&room, 1_000_000), Some(expected), "{}", room.lines().join("\n"));
+            compared += 1;
+            dead += u32::from(!expected);
+        }
+    }
+    assert!(compared > 4000, "{compared}");
+    assert!(dead > 500 && dead < compared - 500, "{dead} of {compared}");
 }
