@@ -60,27 +60,23 @@ impl<const W: usize> Cells<W> {
     /// Every cell moved by so many places towards higher numbers.
     fn up(self, by: usize) -> Self {
         let (words, bits) = (by / 64, by % 64);
-        let mut moved = [0; W];
-        for word in words..W {
-            moved[word] = self.0[word - words] << bits;
-            if bits > 0 && word > words {
-                moved[word] |= self.0[word - words - 1] >> (64 - bits);
-            }
-        }
-        Self(moved)
+        let word = |at: Option<usize>| at.map_or(0, |at| self.0[at]);
+        Self(std::array::from_fn(|at| {
+            let from = at.checked_sub(words);
+            let carried =
+                if bits > 0 { word(from.and_then(|at| at.checked_sub(1))) >> (64 - bits) } else { 0 };
+            word(from) << bits | carried
+        }))
     }
 
     /// Every cell moved by so many places towards lower numbers.
     fn down(self, by: usize) -> Self {
         let (words, bits) = (by / 64, by % 64);
-        let mut moved = [0; W];
-        for word in 0..W.saturating_sub(words) {
-            moved[word] = self.0[word + words] >> bits;
-            if bits > 0 && word + words + 1 < W {
-                moved[word] |= self.0[word + words + 1] << (64 - bits);
-            }
-        }
-        Self(moved)
+        let word = |at: usize| self.0.get(at).copied().unwrap_or(0);
+        Self(std::array::from_fn(|at| {
+            let carried = if bits > 0 { word(at + words + 1) << (64 - bits) } else { 0 };
+            word(at + words) >> bits | carried
+        }))
     }
 
     /// Every cell moved one step.
