@@ -26,7 +26,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Make the quick start's base checkpoint anew, in data/tiny/base: seeded, the same bytes on the same machine
+    /// Make the quick start's base checkpoint anew, in data/tiny/base (`--recipe visual`: that of the example that sees): seeded,
+    /// the same bytes on the same machine
     #[command(disable_help_flag = true)]
     Pretrain {
         /// Passed on to `seed pretrain`

@@ -11,6 +11,9 @@
 //! | [`lettering`] | text on pictures: our own letters, or recorded ones |
 //! | [`frame`] | what each game's picture shows where |
 //! | [`suite`] | all of it as a [`crate::Suite`] |
+//! | [`lesson`] | what a finished episode teaches, in words |
+//! | [`demonstration`] | episodes of a player with bad habits, to teach a small policy from |
+//! | [`vocabulary`] | the tokenizer of that policy |
 //!
 //! The reference is `gym_cards` of RL4VLM in the variant of verl-agent: no negative rewards for wrong formulas, resets by
 //! seed, action −1 for "nothing".
@@ -18,12 +21,15 @@
 pub mod blackjack;
 pub mod card;
 pub mod deck;
+pub mod demonstration;
 pub mod formula;
 pub mod frame;
+pub mod lesson;
 pub mod lettering;
 pub mod number_line;
 pub mod points;
 pub mod suite;
+pub mod vocabulary;
 
 pub use blackjack::Blackjack;
 pub use card::{Card, Suit};

@@ -184,8 +184,8 @@ impl SearchRules {
 
 impl Projection {
     /// The rule for an environment by its name: `alfworld`, `webshop`, `sokoban`, `sokoban_visual`, `search_qa`,
-    /// `ezpoints`, `ezpoints_text`, `number_line`, `blackjack`, `points24`, `household`; `search_r1` for the other
-    /// protocol of `search_qa`.
+    /// `ezpoints`, `number_line`, `blackjack`, `points24` and each of these with `_text` behind it, `household`;
+    /// `search_r1` for the other protocol of `search_qa`.
     ///
     /// `require_think` matters where actions stand in tags: `alfworld`, `webshop`, `sokoban` and `household`.
     ///
@@ -199,9 +199,9 @@ impl Projection {
             "search_qa" => Projection::SearchQa,
             "search_r1" => Projection::SearchR1,
             "ezpoints" | "ezpoints_text" => Projection::Cards { game: CardGame::EzPoints },
-            "number_line" => Projection::Cards { game: CardGame::NumberLine },
-            "blackjack" => Projection::Cards { game: CardGame::Blackjack },
-            "points24" => Projection::Cards { game: CardGame::Points24 },
+            "number_line" | "number_line_text" => Projection::Cards { game: CardGame::NumberLine },
+            "blackjack" | "blackjack_text" => Projection::Cards { game: CardGame::Blackjack },
+            "points24" | "points24_text" => Projection::Cards { game: CardGame::Points24 },
             // Its demonstrations mark the command with action tags, so that validity means something.
             "household" => Projection::Tagged { fallback_chars: 30, require_think },
             _ => return Err(UnknownProjection { name: name.to_owned() }),
@@ -254,7 +254,7 @@ impl Projection {
 /// No projection is known for an environment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no projection for environment `{name}`; known are alfworld, webshop, sokoban, sokoban_visual, search_qa, search_r1, ezpoints, ezpoints_text, number_line, blackjack, points24, household"
+    "no projection for environment `{name}`; known are alfworld, webshop, sokoban, sokoban_visual, search_qa, search_r1, ezpoints, number_line, blackjack, points24 (each also with `_text` behind it), household"
 )]
 pub struct UnknownProjection {
     /// The name that was asked for.

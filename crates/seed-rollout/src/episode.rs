@@ -9,6 +9,7 @@ use crate::eyes::{Eyes, SightError};
 use crate::history::History;
 use crate::row::{EpisodeFacts, Finish, Layout, Row, RowBuilder};
 use crate::source::{Completion, Context};
+use seed_envs::picture::FrameStore;
 use seed_envs::projection::Projection;
 use seed_envs::{Environment, Image, Observation, Outcome, StepInfo, Suite, Trajectory, TrajectoryStep};
 use seed_model::PlacedPicture;
@@ -128,7 +129,7 @@ pub(crate) struct Running {
     trajectory: Trajectory,
     observation: Observation,
     /// Distinct frames so far; the current one, where there is one.
-    frames: Vec<Arc<Image>>,
+    frames: FrameStore,
     frame: Option<usize>,
     history: History,
     info: StepInfo,
@@ -166,7 +167,7 @@ impl Running {
             trajectory,
             history: History::new(observation.text.clone()),
             observation,
-            frames: Vec::new(),
+            frames: FrameStore::default(),
             frame: None,
             info: StepInfo::default(),
             rows: Vec::new(),
@@ -236,7 +237,7 @@ impl Running {
     }
 
     fn ask(&mut self, stage: Stage) -> Result<Next, CollectError> {
-        self.frame = self.observation.image.clone().map(|image| self.keep(image));
+        self.frame = self.observation.image.as_ref().map(|image| self.frames.insert(image));
         let frame = self.frame.unwrap_or(0);
         let options = stage.options;
         let budget = stage.row_budget();
@@ -276,20 +277,11 @@ impl Running {
         Ok(Next::Ask { context: row.context(), max_new_tokens: self.max_new_tokens })
     }
 
-    /// The index of a frame; one that was seen before is not kept twice.
-    fn keep(&mut self, image: Arc<Image>) -> usize {
-        let known = self.frames.iter().position(|kept| Arc::ptr_eq(kept, &image) || **kept == *image);
-        known.unwrap_or_else(|| {
-            self.frames.push(image);
-            self.frames.len() - 1
-        })
-    }
-
     /// The finished episode.
     pub(crate) fn finish(mut self, stage: Stage) -> Episode {
         // Nobody answers the last frame, but whoever looks at the episode wants to see it.
-        if let Some(image) = self.observation.image.take() {
-            self.keep(image);
+        if let Some(image) = &self.observation.image {
+            self.frames.insert(image);
         }
         let ending = self.ending.expect("only finished episodes are taken apart");
         let mut trajectory = self.trajectory;
@@ -310,7 +302,7 @@ impl Running {
             ending,
             history_dropped: self.history_dropped,
             dead_end: self.info.details.get("dead_end").and_then(serde_json::Value::as_bool),
-            frames: self.frames,
+            frames: self.frames.into_frames(),
             rows: self.rows.into_iter().map(|row| row.finish(&facts)).collect(),
             trajectory,
         }

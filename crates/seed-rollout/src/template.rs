@@ -128,7 +128,45 @@ macro_rules! embedded {
     };
 }
 
-static STYLES: [Style; 8] = [
+/// A card game that is shown in words.
+const fn cards_in_words(name: &'static str, files: [Option<&'static str>; 3]) -> Style {
+    Style {
+        name,
+        files,
+        history: HistoryStyle::Bracketed,
+        list: ListStyle::Quoted,
+        page: false,
+        required: [
+            &[Slot::Observation, Slot::Skill],
+            &[Slot::Observation, Slot::Skill],
+            &[Slot::Observation],
+        ],
+        char_limit: None,
+    }
+}
+
+/// A card game that is shown as a picture; with a formula, which stands in the observation.
+const fn cards_in_pictures(name: &'static str, files: [Option<&'static str>; 3], formula: bool) -> Style {
+    Style {
+        name,
+        files,
+        history: HistoryStyle::Bracketed,
+        list: ListStyle::Quoted,
+        page: false,
+        required: if formula {
+            [
+                &[Slot::Image, Slot::Observation, Slot::Skill],
+                &[Slot::Image, Slot::Observation, Slot::Skill],
+                &[Slot::Image, Slot::Observation],
+            ]
+        } else {
+            [&[Slot::Image, Slot::Skill], &[Slot::Image, Slot::Skill], &[Slot::Image]]
+        },
+        char_limit: None,
+    }
+}
+
+static STYLES: [Style; 14] = [
     Style {
         name: "alfworld",
         files: embedded!("alfworld"),
@@ -204,32 +242,14 @@ static STYLES: [Style; 8] = [
         required: [&[Slot::Image, Slot::Skill], &[Slot::Image, Slot::Skill], &[Slot::Image]],
         char_limit: None,
     },
-    Style {
-        name: "ezpoints_text",
-        files: embedded!("ezpoints_text" without history),
-        history: HistoryStyle::Bracketed,
-        list: ListStyle::Quoted,
-        page: false,
-        required: [
-            &[Slot::Observation, Slot::Skill],
-            &[Slot::Observation, Slot::Skill],
-            &[Slot::Observation],
-        ],
-        char_limit: None,
-    },
-    Style {
-        name: "ezpoints",
-        files: embedded!("ezpoints" without history),
-        history: HistoryStyle::Bracketed,
-        list: ListStyle::Quoted,
-        page: false,
-        required: [
-            &[Slot::Image, Slot::Observation, Slot::Skill],
-            &[Slot::Image, Slot::Observation, Slot::Skill],
-            &[Slot::Image, Slot::Observation],
-        ],
-        char_limit: None,
-    },
+    cards_in_words("ezpoints_text", embedded!("ezpoints_text" without history)),
+    cards_in_pictures("ezpoints", embedded!("ezpoints" without history), true),
+    cards_in_words("number_line_text", embedded!("number_line_text" without history)),
+    cards_in_pictures("number_line", embedded!("number_line" without history), false),
+    cards_in_words("blackjack_text", embedded!("blackjack_text" without history)),
+    cards_in_pictures("blackjack", embedded!("blackjack" without history), false),
+    cards_in_words("points24_text", embedded!("points24_text" without history)),
+    cards_in_pictures("points24", embedded!("points24" without history), true),
 ];
 
 /// What a prompt is made from.

@@ -1,14 +1,18 @@
-//! The recipe of the quick start's base checkpoint: `cargo xtask pretrain`.
+//! The recipes of the base checkpoints: `cargo xtask pretrain`. Here that of the quick start, in [`visual`] that of the
+//! example that sees.
 //!
 //! Demonstrations of the household world by a player with bad habits, half of them with a lesson of an earlier episode
 //! in the prompt that takes habits away. So the checkpoint plays badly, and better when a true lesson stands in its
 //! prompt. Nothing here teaches it to write lessons: that is stage 1.
+
+pub mod visual;
 
 use crate::checkpoint::{Companions, SaveError, save_model};
 use crate::config::{ConfigError, Layers, ScheduleKind};
 use crate::learner::Learner;
 use crate::mesh::Mesh;
 use crate::observer::{Event, Observer};
+use crate::run_folder::StorageError;
 use crate::schedule::Schedule;
 use crate::sft::fit::{FitError, FitOptions, Lesson, fit, loss_of};
 use crate::sft::transcript::transcript;
@@ -19,7 +23,7 @@ use seed_envs::EnvError;
 use seed_envs::household::demonstration::{Demonstrator, Habits};
 use seed_envs::household::{Household, HouseholdOptions};
 use seed_model::device::DeviceError;
-use seed_model::{CausalLm, ModelConfig};
+use seed_model::{CausalLm, ModelConfig, TemplateError as ChatTemplateError, TokenizerError};
 use seed_rollout::dialogue::{DialogueError, Played};
 use std::path::Path;
 use std::time::Instant;
@@ -66,6 +70,63 @@ pub enum PretrainError {
     /// Writing.
     #[error(transparent)]
     Save(#[from] SaveError),
+    /// Writing the tokenizer's files.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// Reading them again.
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
+    /// The chat template.
+    #[error(transparent)]
+    Chat(#[from] ChatTemplateError),
+}
+
+/// A checkpoint in the making: what is trained, and how.
+struct Recipe<'a> {
+    /// Weights to start from, with gradients.
+    model: CausalLm,
+    /// Seed of the order of lessons.
+    seed: u64,
+    /// Lessons of one step.
+    batch: usize,
+    /// Peak learning rate.
+    lr: f64,
+    /// What the folder holds beside the weights.
+    companions: Companions<'a>,
+}
+
+impl Recipe<'_> {
+    /// One pass over the lessons; writes the folder `to`.
+    fn make(
+        self,
+        lessons: &[Lesson],
+        held_out: &[Lesson],
+        to: &Path,
+        observer: &dyn Observer,
+    ) -> Result<(), PretrainError> {
+        let note = |text: String| observer.event(Event::Note(&text));
+        let mesh = Mesh::new(0);
+        let mut learner = Learner::new(self.model, Default::default());
+        let steps = FitOptions::steps(lessons.len(), self.batch, 1);
+        let options = FitOptions {
+            epochs: 1,
+            batch: self.batch,
+            micro_tokens: 2048,
+            schedule: Schedule::new(ScheduleKind::Cosine, self.lr, 0.05, steps),
+            max_grad_norm: 1.0,
+            seed: self.seed,
+        };
+        let started = Instant::now();
+        fit(&mut learner, &mesh, lessons, &options, |step, _, record| {
+            if step.is_multiple_of(20) || step == steps {
+                let (loss, seconds) =
+                    (record.get("sft/loss").unwrap_or(f64::NAN), started.elapsed().as_secs_f64());
+                note(format!("step {step}/{steps}  loss {loss:.3}  {seconds:.0} s"));
+            }
+        })?;
+        note(format!("held-out loss {:.3}", loss_of(&learner, &mesh, held_out, 8192)?));
+        Ok(save_model(to, &learner.snapshot(), self.companions)?)
+    }
 }
 
 /// Trains on `demonstrations` (0: as many as the committed checkpoint) with the tokenizer of `tokenizer` and writes the
@@ -108,32 +169,13 @@ pub fn pretrain(
     let device = seed_model::device::select("cpu")?;
     let shape = shape(dialogue.tokenizer.vocab_size(), dialogue.tokenizer.end_ids());
     let model = CausalLm::init(&ModelConfig::from_json(shape)?, SEED, &device.autodiff());
-    let mut learner = Learner::new(model, Default::default());
-    let steps = FitOptions::steps(lessons.len(), BATCH, 1);
-    let options = FitOptions {
-        epochs: 1,
-        batch: BATCH,
-        micro_tokens: 2048,
-        schedule: Schedule::new(ScheduleKind::Cosine, LR, 0.05, steps),
-        max_grad_norm: 1.0,
-        seed: SEED,
-    };
-    let started = Instant::now();
-    fit(&mut learner, &mesh, &lessons, &options, |step, _, record| {
-        if step.is_multiple_of(20) || step == steps {
-            let (loss, seconds) =
-                (record.get("sft/loss").unwrap_or(f64::NAN), started.elapsed().as_secs_f64());
-            note(format!("step {step}/{steps}  loss {loss:.3}  {seconds:.0} s"));
-        }
-    })?;
-    note(format!("held-out loss {:.3}", loss_of(&learner, &mesh, &held_out, 8192)?));
     let companions = Companions {
         tokenizer: &dialogue.tokenizer,
         chat: &dialogue.chat,
         generation_config: None,
         processor: None,
     };
-    Ok(save_model(to, &learner.snapshot(), companions)?)
+    Recipe { model, seed: SEED, batch: BATCH, lr: LR, companions }.make(&lessons, &held_out, to, observer)
 }
 
 /// Demonstration number `index` as tokens, and whether it was won; every second one has a lesson in its prompt.

@@ -195,7 +195,7 @@ impl Setup {
             tasks,
             panels,
             generation_config: loaded.generation_config,
-            model: loaded.model,
+            model: loaded.model.train_vision(config.model.train_vision),
         })
     }
 
@@ -277,6 +277,7 @@ impl<'a> Run<'a> {
             };
             let model = load(&place, &setup.device.clone().autodiff())?;
             let optimizer = place.join("trainer/optimizer.safetensors");
+            let model = model.train_vision(config.model.train_vision);
             learner = Learner::new(model, (&config.optim).into());
             learner
                 .load_optimizer(&optimizer, (&config.optim).into(), &setup.device)

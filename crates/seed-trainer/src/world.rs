@@ -1,6 +1,8 @@
 //! Where episodes are played: environment, projection, prompts, tokens.
 
 use crate::config::{Config, EnvName, Layout, Overflow, SearchPreset, Truncation};
+use seed_analyzer::insert::BlockError;
+use seed_analyzer::prompt::{AnalyzerPrompt, PromptError};
 use seed_analyzer::{SkillBlock, SkillKind};
 use seed_envs::Suite;
 use seed_envs::ezpoints::CardView;
@@ -36,6 +38,12 @@ pub enum WorldError {
     /// The prompt templates.
     #[error(transparent)]
     Template(#[from] TemplateError),
+    /// The prompt of analyses.
+    #[error(transparent)]
+    Analyzer(#[from] PromptError),
+    /// The wording of skill blocks.
+    #[error(transparent)]
+    Block(#[from] BlockError),
     /// No rule takes actions from responses for this environment.
     #[error(transparent)]
     Projection(#[from] UnknownProjection),
@@ -90,7 +98,17 @@ pub struct World {
     pub projection: Projection,
     /// How text becomes tokens and back.
     pub dialogue: Dialogue,
+    /// What an analysis is asked with.
+    pub analyzer: AnalyzerPrompt,
     block: SkillBlock,
+}
+
+/// The files that are read in place of embedded ones: those in `env.prompts`, or in a folder of it.
+fn replaced(config: &Config, part: &str) -> Option<PathBuf> {
+    let folder = Path::new(&config.env.prompts);
+    let place = if part.is_empty() { folder.to_owned() } else { folder.join(part) };
+    // A folder that is not there at all is an error of whoever reads it; its parts may be left out.
+    (!config.env.prompts.is_empty() && (part.is_empty() || place.is_dir())).then_some(place)
 }
 
 impl World {
@@ -109,7 +127,7 @@ impl World {
                 enable_thinking: Some(config.rollout.enable_thinking),
                 ..RenderOptions::default()
             },
-            template: PromptTemplate::embedded(name)?,
+            template: PromptTemplate::load(name, replaced(config, "").as_deref())?,
             history_length: config.env.history,
             eyes,
         };
@@ -117,13 +135,25 @@ impl World {
             EnvName::SearchQa => search_options(config).projection(),
             _ => Projection::for_environment(name, config.rollout.require_think)?,
         };
-        let block = SkillBlock::embedded(name);
-        Ok(Self { suite, projection, dialogue, block })
+        let block = match replaced(config, "skill") {
+            Some(folder) => SkillBlock::load(name, &folder)?,
+            None => SkillBlock::embedded(name),
+        };
+        let analyzer = match replaced(config, "analyzer") {
+            Some(folder) => AnalyzerPrompt::load(name, &folder)?,
+            None => AnalyzerPrompt::embedded(name),
+        };
+        Ok(Self { suite, projection, dialogue, analyzer, block })
     }
 
-    /// The configured tasks and environments. Sokoban and EZPoints are shown as pictures to a policy that sees, else as text.
+    /// The configured tasks and environments. Sokoban and the card games are shown as pictures to a policy that sees, else as text.
     fn suite(config: &Config, sees: bool) -> Result<Arc<dyn Suite>, WorldError> {
         let data = || (!config.env.data.is_empty()).then(|| PathBuf::from(&config.env.data));
+        let cards = || CardConfig {
+            max_steps: Some(config.env.max_steps),
+            view: if sees { CardView::Rgb } else { CardView::Text },
+            ..CardConfig::default()
+        };
         let suite = match config.env.name {
             EnvName::Household => SuiteConfig::Household(HouseholdConfig {
                 difficulty: config.env.difficulty,
@@ -153,11 +183,10 @@ impl World {
                 view: if sees { View::Rgb } else { View::Text },
                 ..SokobanConfig::default()
             }),
-            EnvName::Ezpoints => SuiteConfig::EzPoints(CardConfig {
-                max_steps: Some(config.env.max_steps),
-                view: if sees { CardView::Rgb } else { CardView::Text },
-                ..CardConfig::default()
-            }),
+            EnvName::Ezpoints => SuiteConfig::EzPoints(cards()),
+            EnvName::NumberLine => SuiteConfig::NumberLine(cards()),
+            EnvName::Blackjack => SuiteConfig::Blackjack(cards()),
+            EnvName::Points24 => SuiteConfig::Points24(cards()),
         };
         Ok(suite.open()?.into())
     }

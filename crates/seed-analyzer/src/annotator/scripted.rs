@@ -2,7 +2,7 @@
 //!
 //! In ALFWorld it follows every object and place, works out which part of the task was done and which was not, and says
 //! so: a way of working after a success, the first thing that went wrong after a failure. The household world reads its
-//! own episodes ([`seed_envs::household::lesson`]). Every object, place and action that is named occurs in the episode or
+//! own episodes ([`seed_envs::household::lesson`]), and so does EZPoints ([`seed_envs::ezpoints::lesson`]). Every object, place and action that is named occurs in the episode or
 //! in the world's rules. For other environments it falls back to what can be read from the steps alone.
 //!
 //! The same episode always gives the same words.
@@ -57,6 +57,7 @@ impl ScriptedAnnotator {
                 goal.and_then(|goal| lesson::write(&goal, &walk::Walk::of(trajectory), outcome))
             }
             "household" => household(trajectory, outcome),
+            "ezpoints" | "ezpoints_text" => ezpoints(trajectory, outcome),
             _ => None,
         };
         let (summary, skill) = lesson.unwrap_or_else(|| general::write(trajectory, task.as_deref(), outcome));
@@ -96,6 +97,17 @@ fn household(trajectory: &Trajectory, outcome: OutcomeLabel) -> Option<(String, 
         None => format!("{end} The {object} was not found."),
     };
     Some((summary, skill))
+}
+
+/// EZPoints' own reading: the formula, or what is known of the cards.
+fn ezpoints(trajectory: &Trajectory, outcome: OutcomeLabel) -> Option<(String, String)> {
+    let skill = seed_envs::ezpoints::lesson::Lesson::from_trajectory(trajectory)?.text();
+    let summary = match outcome {
+        OutcomeLabel::Success => "The goal was reached.",
+        OutcomeLabel::Failure => "The goal was not reached.",
+        OutcomeLabel::Unknown => "It is not known how it ended.",
+    };
+    Some((summary.to_owned(), skill))
 }
 
 /// Capitalises sentences and joins them until the next one would go over the limit of words. The first one always stays.

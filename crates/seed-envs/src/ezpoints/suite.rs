@@ -66,8 +66,8 @@ impl CardOptions {
     }
 }
 
-/// The suites `ezpoints`, `number_line`, `blackjack` and `points24` (with `_text` behind the name of the first where no
-/// picture is shown).
+/// The suites `ezpoints`, `number_line`, `blackjack` and `points24`, with `_text` behind the name where no picture is
+/// shown.
 #[derive(Debug, Clone)]
 pub struct CardGames {
     shared: Arc<Shared>,
@@ -149,8 +149,11 @@ fn name(options: &CardOptions) -> &'static str {
     match (options.game, options.view) {
         (CardGame::EzPoints, CardView::Text) => "ezpoints_text",
         (CardGame::EzPoints, _) => "ezpoints",
+        (CardGame::NumberLine, CardView::Text) => "number_line_text",
         (CardGame::NumberLine, _) => "number_line",
+        (CardGame::Blackjack, CardView::Text) => "blackjack_text",
         (CardGame::Blackjack, _) => "blackjack",
+        (CardGame::Points24, CardView::Text) => "points24_text",
         (CardGame::Points24, _) => "points24",
     }
 }

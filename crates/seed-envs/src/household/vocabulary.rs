@@ -92,10 +92,18 @@ pub fn pieces() -> Vec<String> {
     texts.extend(OPENERS.split_whitespace().map(blank));
     texts.extend(PROSE.split_whitespace().map(blank));
 
-    let mut pieces: Vec<String> = (0..=255).map(|byte| byte_symbol(byte).to_string()).collect();
+    let bytes = (0..=255).map(|byte| byte_symbol(byte).to_string()).collect();
+    with_pieces(bytes, texts)
+}
+
+/// The pieces with those of further texts behind them, each once.
+pub(crate) fn with_pieces(
+    mut pieces: Vec<String>,
+    texts: impl IntoIterator<Item = impl AsRef<str>>,
+) -> Vec<String> {
     let mut known: HashSet<String> = pieces.iter().cloned().collect();
     for text in texts {
-        let piece: String = text.bytes().map(byte_symbol).collect();
+        let piece: String = text.as_ref().bytes().map(byte_symbol).collect();
         if known.insert(piece.clone()) {
             pieces.push(piece);
         }
@@ -105,8 +113,12 @@ pub fn pieces() -> Vec<String> {
 
 /// The contents of `tokenizer.json`.
 pub fn tokenizer_json() -> Value {
-    let pieces = pieces();
-    let added: Vec<Value> = added_tokens()
+    tokenizer_of(pieces(), added_tokens())
+}
+
+/// The contents of a `tokenizer.json` with these pieces and, behind them, added tokens (special or not).
+pub(crate) fn tokenizer_of(pieces: Vec<String>, added: impl Iterator<Item = (&'static str, bool)>) -> Value {
+    let added: Vec<Value> = added
         .enumerate()
         .map(|(offset, (content, special))| {
             let mut token = added_token(content, special);
@@ -151,8 +163,16 @@ pub fn tokenizer_json() -> Value {
 
 /// The contents of `tokenizer_config.json`, chat template included.
 pub fn tokenizer_config_json() -> Value {
-    let first = pieces().len();
-    let decoder: Map<String, Value> = added_tokens()
+    config_of(pieces().len(), added_tokens(), CHAT_TEMPLATE)
+}
+
+/// The contents of a `tokenizer_config.json` whose added tokens start at `first`.
+pub(crate) fn config_of(
+    first: usize,
+    added: impl Iterator<Item = (&'static str, bool)>,
+    chat_template: &str,
+) -> Value {
+    let decoder: Map<String, Value> = added
         .enumerate()
         .map(|(offset, (content, special))| {
             ((first + offset).to_string(), Value::Object(added_token(content, special)))
@@ -164,7 +184,7 @@ pub fn tokenizer_config_json() -> Value {
         "add_prefix_space": false,
         "added_tokens_decoder": decoder,
         "bos_token": null,
-        "chat_template": CHAT_TEMPLATE,
+        "chat_template": chat_template,
         "clean_up_tokenization_spaces": false,
         "eos_token": MESSAGE_END,
         "errors": "replace",
@@ -175,7 +195,7 @@ pub fn tokenizer_config_json() -> Value {
 }
 
 /// Special tokens, then tags; with whether decoding may leave them out.
-fn added_tokens() -> impl Iterator<Item = (&'static str, bool)> {
+pub(crate) fn added_tokens() -> impl Iterator<Item = (&'static str, bool)> {
     let special = [END_OF_TEXT, MESSAGE_START, MESSAGE_END].into_iter().map(|content| (content, true));
     special.chain(TAGS.into_iter().map(|content| (content, false)))
 }

@@ -12,7 +12,7 @@ pub struct Panel {
     pub frame: Arc<Image>,
     /// What led to it, e.g. `3: left`; cut to the frame's width.
     pub caption: String,
-    /// What it gave; its sign colours the number.
+    /// What it gave; its sign colours the number, and nothing stands for 0.
     pub reward: Option<f64>,
 }
 
@@ -66,7 +66,8 @@ impl Filmstrip {
                 (false, false) => "over",
             };
             self.won = step.info.won;
-            self.closing = format!("{verdict} after {} steps, return {:+.1}", self.steps, self.earned);
+            let steps = if self.steps == 1 { "1 step".to_owned() } else { format!("{} steps", self.steps) };
+            self.closing = format!("{verdict} after {steps}, return {:+.1}", self.earned);
         }
     }
 
@@ -113,7 +114,9 @@ impl Filmstrip {
     }
 
     fn caption(canvas: &mut Canvas, panel: &Panel, (x, y): (i64, i64), cell: usize) {
-        let reward = panel.reward.map(|reward| format!("{reward:+.1}")).unwrap_or_default();
+        // Where most steps give nothing, the one that gives something is to be seen.
+        let reward = panel.reward.filter(|&reward| reward != 0.0);
+        let reward = reward.map(|reward| format!("{reward:+.1}")).unwrap_or_default();
         let room = cell.saturating_sub(font::width(&reward, SCALE)) / font::width(" ", SCALE);
         let caption: String = panel.caption.chars().take(room.saturating_sub(1)).collect();
         font::write(canvas, (x, y), SCALE, INK, &caption);

@@ -12,11 +12,23 @@ pub struct FrameStore {
     frames: Vec<Arc<Image>>,
     /// Numbers of the frames that share a hash.
     by_hash: HashMap<u64, Vec<usize>>,
+    /// The number that was given last.
+    last: Option<usize>,
 }
 
 impl FrameStore {
     /// The number of a frame; an equal one that is there already gives its number.
     pub fn insert(&mut self, frame: &Arc<Image>) -> usize {
+        // An environment in which nothing moved shows the very same frame again.
+        if let Some(last) = self.last.filter(|&last| Arc::ptr_eq(&self.frames[last], frame)) {
+            return last;
+        }
+        let number = self.number_of(frame);
+        self.last = Some(number);
+        number
+    }
+
+    fn number_of(&mut self, frame: &Arc<Image>) -> usize {
         let mut hasher = DefaultHasher::new();
         (frame.width, frame.height, &frame.rgb).hash(&mut hasher);
         let numbers = self.by_hash.entry(hasher.finish()).or_default();
@@ -36,6 +48,11 @@ impl FrameStore {
     /// The frame of a number.
     pub fn get(&self, number: usize) -> Option<&Arc<Image>> {
         self.frames.get(number)
+    }
+
+    /// The frames in the order of their numbers.
+    pub fn into_frames(self) -> Vec<Arc<Image>> {
+        self.frames
     }
 
     /// Distinct frames.

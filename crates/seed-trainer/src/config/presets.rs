@@ -27,7 +27,7 @@ pub(super) fn overrides(preset: Preset, env: EnvName) -> Vec<Override> {
                 text("opd.teacher_refresh", "per_minibatch"),
                 text("loss.scope", "minibatch"),
             ]);
-            if env != EnvName::Ezpoints {
+            if !is_card_game(env) {
                 all.push(set("train.updates", 150));
             }
         }
@@ -41,7 +41,7 @@ pub(super) fn overrides(preset: Preset, env: EnvName) -> Vec<Override> {
                 text("opd.overflow", "drop_history"),
                 text("sft.split", "task"),
             ]);
-            if env != EnvName::Ezpoints {
+            if !is_card_game(env) {
                 all.push(set("train.updates", 150));
             }
             if env == EnvName::SearchQa {
@@ -67,7 +67,8 @@ pub(super) fn overrides(preset: Preset, env: EnvName) -> Vec<Override> {
                         set("eval.temperature", 0.0),
                     ]);
                 }
-                EnvName::Webshop | EnvName::Sokoban | EnvName::Ezpoints => {}
+                EnvName::Webshop | EnvName::Sokoban => {}
+                EnvName::Ezpoints | EnvName::NumberLine | EnvName::Blackjack | EnvName::Points24 => {}
             }
         }
     }
@@ -76,6 +77,10 @@ pub(super) fn overrides(preset: Preset, env: EnvName) -> Vec<Override> {
         all.push(text("sft.split", "record"));
     }
     all
+}
+
+fn is_card_game(env: EnvName) -> bool {
+    matches!(env, EnvName::Ezpoints | EnvName::NumberLine | EnvName::Blackjack | EnvName::Points24)
 }
 
 /// What the reference's launch files set for an environment.
@@ -126,8 +131,16 @@ fn environment(env: EnvName) -> Vec<Override> {
             set("sft.max_tokens", 4096),
             ("eval.splits", Value::Array(vec!["valid".into()])),
         ],
-        EnvName::Ezpoints => vec![
-            set("env.max_steps", 8),
+        // The reference sets EZPoints alone; its siblings differ in the length of an episode.
+        EnvName::Ezpoints | EnvName::NumberLine | EnvName::Blackjack | EnvName::Points24 => vec![
+            set(
+                "env.max_steps",
+                match env {
+                    EnvName::Ezpoints => 8,
+                    EnvName::Points24 => 24,
+                    _ => 10,
+                },
+            ),
             set("env.history", 0),
             set("rollout.max_prompt_tokens", 1024),
             text("rollout.truncation", "error"),

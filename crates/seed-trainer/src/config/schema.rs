@@ -67,6 +67,12 @@ choice! {
         Sokoban = "sokoban",
         /// EZPoints.
         Ezpoints = "ezpoints",
+        /// NumberLine.
+        NumberLine = "number_line",
+        /// Blackjack.
+        Blackjack = "blackjack",
+        /// Points24.
+        Points24 = "points24",
     }
 }
 choice! {
@@ -118,6 +124,17 @@ choice! {
         FrozenSft = "frozen_sft",
         /// The annotator (`[annotator]`) instead of the policy.
         External = "external",
+    }
+}
+choice! {
+    /// How the steps of an episode are written for its analysis.
+    StepWords {
+        /// As the environment's prompt files say.
+        Auto = "auto",
+        /// Each step with its number, observation, response and validity.
+        Full = "full",
+        /// Observation and response alone: for tiny policies.
+        Brief = "brief",
     }
 }
 choice! {
@@ -389,6 +406,9 @@ section! {
         train_split: String = "train".into(),
         /// Use only the first so many training tasks; 0: all.
         train_tasks: usize = 0,
+        /// Folder of prompt files that stand in for the environment's own: `first.txt`, `history.txt`, `turn.txt`; in `analyzer/`
+        /// and `skill/` those of analyses and skill blocks. Empty: the embedded ones.
+        prompts: String = String::new(),
         /// Steps after which an episode is cut.
         max_steps: usize = 30,
         /// (observation, action) pairs shown in a step row's prompt.
@@ -418,6 +438,8 @@ section! {
         lora_rank: usize = 0,
         /// LoRA scale numerator.
         lora_alpha: f64 = 32.0,
+        /// Train the vision tower of a policy that sees; off, it is a constant (the reference).
+        train_vision: bool = false,
         /// Recompute activations in the backward pass.
         gradient_checkpointing: bool = false,
     }
@@ -470,6 +492,8 @@ section! {
         context_tokens: usize = 16384,
         /// Ask for a summary beside the skill.
         include_summary: bool = true,
+        /// How the steps of an episode are written.
+        steps: StepWords = StepWords::Auto,
         /// Analyse failures only, from the first update on.
         failed_only: bool = false,
         /// Analyse failures only after so many updates; 0: never.

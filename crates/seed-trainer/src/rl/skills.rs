@@ -1,7 +1,7 @@
 //! Skills of finished episodes: written by the policy itself, by frozen weights, by an outside annotator, or looked up.
 
 use super::step::StepContext;
-use crate::config::{AnalyzerWeights, Config, SkillSource, Truncation};
+use crate::config::{AnalyzerWeights, Config, SkillSource, StepWords, Truncation};
 use crate::mesh::Mesh;
 use crate::metrics::Record;
 use crate::observer::Event;
@@ -12,7 +12,7 @@ use seed_analyzer::annotator::openai::OpenaiError;
 use seed_analyzer::library::{LibraryError, LibraryQuery, LookupOptions, SkillLibrary};
 use seed_analyzer::prompt::{AnalyzerPrompt, PromptOptions, SkillMode};
 use seed_analyzer::quality::{Lexicon, SkillQuality};
-use seed_analyzer::serialize::{OutcomeLabel, SerializeError};
+use seed_analyzer::serialize::{Layout, OutcomeLabel, SerializeError};
 use seed_analyzer::skill::{self, Backend, Skill};
 use seed_envs::{Image, Trajectory};
 use seed_model::Message;
@@ -93,11 +93,15 @@ pub struct Analyst {
 impl Analyst {
     /// The analyst of an environment.
     pub fn new(world: &World, config: &Config) -> Self {
-        let prompt = AnalyzerPrompt::embedded(world.suite.name());
+        let prompt = world.analyzer.clone();
         let options = PromptOptions {
             mode: SkillMode::EpisodeOnly,
             summary: config.analyzer.include_summary,
-            layout: prompt.layout(),
+            layout: match config.analyzer.steps {
+                StepWords::Auto => prompt.layout(),
+                StepWords::Full => Layout::Full,
+                StepWords::Brief => Layout::Brief,
+            },
             // A policy that sees gets each step's picture, not its words.
             visual: world.dialogue.eyes.is_some() && world.dialogue.template.shows_images(),
             ..PromptOptions::default()

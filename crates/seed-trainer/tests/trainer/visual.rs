@@ -6,11 +6,14 @@ use seed_rollout::collect::{Collector, Episode, GroupPlan};
 use seed_rollout::engine::{Engine, EngineOptions};
 use seed_trainer::config::{Config, Layers};
 use seed_trainer::mesh::Mesh;
+use seed_trainer::observer::Silent;
+use seed_trainer::pretrain::visual::pretrain;
 use seed_trainer::rl::sample::Sample;
 use seed_trainer::rl::scoring::score_rows;
 use seed_trainer::rl::skills::Analyst;
+use seed_trainer::train::{Finished, train};
 use seed_trainer::world::World;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 fn folder() -> PathBuf {
@@ -94,5 +97,87 @@ fn frames_reach_the_analysis_and_both_branches() {
         let gap = sample.engine_logp().zip(&scores[0].logp).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         assert!(gap < 1e-4, "{name}: engine and trainer differ by {gap}");
         assert_ne!(scores[0].logp, scores[1].logp);
+    }
+}
+
+/// Two updates of the visual example, cut down.
+fn visual_run(dir: &Path, base: &Path, name: &str, sets: &[&str]) -> Finished {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let layers = Layers::new().file(&workspace.join("configs/ezpoints-visual.toml")).unwrap();
+    let places = [
+        format!("name={name}"),
+        format!("runs_dir={}", dir.display()),
+        format!("model.path={}", base.display()),
+        format!("env.prompts={}", workspace.join("configs/prompts/ezpoints_tiny").display()),
+    ];
+    let small = [
+        "method=seed_without_sft",
+        "analyzer.weights=external",
+        "rollout.tasks=2",
+        "rollout.group=4",
+        "batch.mini_rows=32",
+        "train.updates=2",
+        "eval.games=4",
+        "opd.coef=0.1",
+    ];
+    let layers = layers.set(places).unwrap().set(small).unwrap().set(sets).unwrap();
+    train(&layers.resolve().unwrap(), &Silent).unwrap()
+}
+
+fn tensors(folder: &Path) -> Vec<(String, Vec<f32>)> {
+    let device = device::select("cpu").unwrap();
+    let model = seed_model::checkpoint::load(folder, &device.autodiff(), FloatDType::F32).unwrap().model;
+    let learner = seed_trainer::learner::Learner::new(model, Default::default());
+    crate::policy::weights(&learner).into_iter().collect()
+}
+
+#[test]
+fn the_visual_example_trains_with_a_constant_tower_and_with_one_that_learns() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = dir.path().join("base");
+    let prompts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/prompts/ezpoints_tiny");
+    pretrain(&prompts, &base, 4, &Silent).unwrap();
+    let tokenizer = seed_model::Tokenizer::load(&base).unwrap();
+    for (text, tokens) in [
+        ("{\"action\": \"+\"}", 4),
+        ("{\"action\": \"10\"}", 7),
+        ("{\"episode_skill\": \"Write 3 * 4 and then =.\"}", 11),
+    ] {
+        let ids = tokenizer.encode(text).unwrap();
+        assert_eq!((ids.len(), tokenizer.decode(&ids).unwrap().as_str()), (tokens, text));
+    }
+    let before = tensors(&base);
+    for (name, sets, learns) in
+        [("constant", &[][..], false), ("learning", &["model.train_vision=true"][..], true)]
+    {
+        let run = visual_run(dir.path(), &base, name, sets);
+        let after = tensors(&run.checkpoint);
+        for ((tensor, old), (_, new)) in before.iter().zip(&after) {
+            let moved = old != new;
+            let tower = tensor.starts_with("visual.");
+            assert!(if tower { moved == learns } else { true }, "{name}: {tensor} moved: {moved}");
+        }
+        assert!(before.iter().zip(&after).any(|(old, new)| !old.0.starts_with("visual.") && old.1 != new.1));
+        let lines = seed_trainer::metrics::read_jsonl(&run.folder.join("metrics.jsonl")).unwrap();
+        let (_, last) = lines.last().unwrap();
+        let number = |key: &str| last[key].as_f64().unwrap();
+        assert!(number("rollout/logprob_diff_max") < 1e-3, "{last:?}");
+        assert!(number("skill/requests") > 0.0 && number("opd/active_token_ratio") > 0.0, "{last:?}");
+    }
+}
+
+#[test]
+fn card_games_open_by_name_and_are_played_in_words_and_in_pictures() {
+    let words = crate::policy::tokenizer_folder();
+    let model = model();
+    for name in ["number_line", "blackjack", "points24"] {
+        let world = World::open(&config(name), &words).unwrap();
+        assert_eq!(world.suite.name(), format!("{name}_text"));
+        let config = config(name);
+        let world = World::open(&config, &folder()).unwrap();
+        assert_eq!(world.suite.name(), name);
+        let episode = episode(&world, &config, &model);
+        assert!(!episode.trajectory.steps.is_empty() && !episode.frames.is_empty());
+        assert!(episode.rows.iter().all(|row| row.pictures.len() == 1));
     }
 }
