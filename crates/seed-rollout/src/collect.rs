@@ -137,6 +137,13 @@ pub struct CollectStats {
 }
 
 impl CollectStats {
+    /// Of finished episodes, wherever they come from; without times.
+    pub fn of<'a>(episodes: impl IntoIterator<Item = &'a Episode>) -> Self {
+        let mut stats = Self::default();
+        episodes.into_iter().for_each(|episode| stats.add(episode));
+        stats
+    }
+
     fn add(&mut self, episode: &Episode) {
         self.episodes += 1;
         self.won += usize::from(episode.trajectory.outcome.won);

@@ -4,12 +4,13 @@ use crate::learner::Learner;
 use crate::run_folder::{RunFolder, StorageError, write_file, write_folder};
 use burn::tensor::{Device, FloatDType};
 use seed_model::checkpoint::{CheckpointError, SaveOptions};
+use seed_model::lora::{Lora, LoraError};
 use seed_model::optim::StateError;
 use seed_model::vision::ProcessorError;
 use seed_model::{CausalLm, ChatTemplate, GenerationConfig, ImageProcessor, Tokenizer, TokenizerError};
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Where a run stands.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -36,6 +37,9 @@ pub enum SaveError {
     /// The image processor's file.
     #[error(transparent)]
     Processor(#[from] ProcessorError),
+    /// The adapter's folder.
+    #[error(transparent)]
+    Adapter(#[from] LoraError),
     /// The optimiser's file.
     #[error(transparent)]
     Optimizer(#[from] StateError),
@@ -54,24 +58,71 @@ pub struct Companions<'a> {
     pub processor: Option<&'a ImageProcessor>,
 }
 
+/// How weights go into a checkpoint and come back.
+#[derive(Debug, Clone)]
+pub enum Weights {
+    /// All of them.
+    Whole,
+    /// An adapter on the weights of the folder `base`.
+    Adapter {
+        /// Rank, scale, places.
+        lora: Lora,
+        /// The starting model.
+        base: PathBuf,
+    },
+}
+
+impl Weights {
+    /// The weights of a checkpoint as they were when it was written.
+    ///
+    /// # Errors
+    /// [`SaveError`] for a folder that cannot be read; with an adapter, also for a base that cannot.
+    pub fn load(&self, checkpoint: &Path, device: &Device, dtype: FloatDType) -> Result<CausalLm, SaveError> {
+        let whole = |folder: &Path| seed_model::checkpoint::load(folder, device, dtype).map(|loaded| loaded.model);
+        Ok(match self {
+            Self::Whole => whole(checkpoint)?,
+            Self::Adapter { base, .. } => Lora::load(&whole(base)?, checkpoint.join("adapter"))?.1,
+        })
+    }
+
+    fn save_ema(&self, ema: &CausalLm, folder: &Path) -> Result<(), SaveError> {
+        match self {
+            Self::Whole => Ok(seed_model::checkpoint::save(ema, folder, &SaveOptions::default())?),
+            Self::Adapter { lora, base } => {
+                Ok(lora.save(ema, folder.join("adapter"), &base.display().to_string())?)
+            }
+        }
+    }
+}
+
 /// Writes the checkpoint of `state.update`; it appears whole or not at all.
+///
+/// With an adapter the folder holds the merged model, which opens everywhere, and the adapter alone in `adapter/`.
 ///
 /// # Errors
 /// [`SaveError`]; an older checkpoint of the same update is then untouched.
 pub fn save(
     run: &RunFolder,
     learner: &Learner,
+    weights: &Weights,
     companions: Companions<'_>,
     state: &TrainerState,
     ema: Option<&CausalLm>,
 ) -> Result<(), SaveError> {
     write_folder(&run.checkpoint(state.update), |folder| {
-        save_model(folder, &learner.snapshot(), companions)?;
+        let snapshot = learner.snapshot();
+        match weights {
+            Weights::Whole => save_model(folder, &snapshot, companions)?,
+            Weights::Adapter { lora, base } => {
+                save_model(folder, &Lora::merge(&snapshot)?, companions)?;
+                lora.save(&snapshot, folder.join("adapter"), &base.display().to_string())?;
+            }
+        }
         let trainer = folder.join("trainer");
         fs::create_dir_all(&trainer).map_err(|e| StorageError::write(&trainer, e))?;
         learner.save_optimizer(&trainer.join("optimizer.safetensors"))?;
         if let Some(ema) = ema {
-            seed_model::checkpoint::save(ema, trainer.join("ema"), &SaveOptions::default())?;
+            weights.save_ema(ema, &trainer.join("ema"))?;
         }
         let text = serde_json::to_string_pretty(state).expect("plain data");
         write_file(&trainer.join("state.json"), text.as_bytes())?;
@@ -112,17 +163,18 @@ pub fn read_state(folder: &Path) -> Result<TrainerState, StorageError> {
 /// Reads the moving average of a checkpoint, where it has one.
 ///
 /// # Errors
-/// [`CheckpointError`] when the folder is there and cannot be loaded.
+/// [`SaveError`] when the folder is there and cannot be loaded.
 pub fn read_ema(
     folder: &Path,
+    weights: &Weights,
     device: &Device,
     dtype: FloatDType,
-) -> Result<Option<CausalLm>, CheckpointError> {
+) -> Result<Option<CausalLm>, SaveError> {
     let folder = folder.join("trainer/ema");
     if !folder.is_dir() {
         return Ok(None);
     }
-    Ok(Some(seed_model::checkpoint::load(folder, device, dtype)?.model))
+    Ok(Some(weights.load(&folder, device, dtype)?))
 }
 
 /// Removes old checkpoints: the newest `keep`, the first (the reference) and the best stay. 0 keeps all.

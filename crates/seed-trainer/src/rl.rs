@@ -6,6 +6,7 @@
 pub mod advantage;
 pub mod lift;
 pub mod objective;
+pub mod recorded;
 pub mod sample;
 pub mod scoring;
 pub mod skills;

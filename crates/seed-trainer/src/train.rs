@@ -1,12 +1,13 @@
 //! A whole run: evaluation, stage 1, stage 2, checkpoints; from the start or from where it was killed.
 
-use crate::checkpoint::{self, Companions, SaveError, TrainerState};
+use crate::checkpoint::{self, Companions, SaveError, TrainerState, Weights};
 use crate::config::{Config, ConfigError, Dtype, Resolved, SkillSource, TeacherWeights};
 use crate::evaluate::{Panel, evaluate};
 use crate::learner::Learner;
 use crate::mesh::Mesh;
 use crate::metrics::{MetricsWriter, Record};
 use crate::observer::{Event, Observer};
+use crate::rl::recorded::{Recorded, RecordedError};
 use crate::rl::skills::{SkillSourceError, Skills};
 use crate::rl::step::{StepContext, StepError, StepOutcome, Stopped, step};
 use crate::rl::update::UpdateError;
@@ -19,6 +20,7 @@ use burn::tensor::{Device, FloatDType};
 use seed_envs::{EnvError, Task};
 use seed_model::checkpoint::CheckpointError;
 use seed_model::device::DeviceError;
+use seed_model::lora::{Lora, LoraError};
 use seed_model::optim::Ema;
 use seed_model::{CausalLm, GenerationConfig};
 use seed_rollout::collect::CollectError;
@@ -43,6 +45,9 @@ pub enum TrainError {
     /// The model folder.
     #[error(transparent)]
     Model(#[from] CheckpointError),
+    /// The adapter.
+    #[error(transparent)]
+    Adapter(#[from] LoraError),
     /// Environment, prompts or tokenizer.
     #[error(transparent)]
     World(#[from] WorldError),
@@ -55,9 +60,12 @@ pub enum TrainError {
     /// A checkpoint.
     #[error(transparent)]
     Save(#[from] SaveError),
-    /// Recorded episodes.
+    /// Recorded episodes cannot be written.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// Recorded episodes cannot be trained on.
+    #[error(transparent)]
+    Recorded(#[from] RecordedError),
     /// Episodes of an evaluation.
     #[error(transparent)]
     Collect(Box<CollectError>),
@@ -160,10 +168,14 @@ pub struct Setup {
     pub tasks: Arc<[Task]>,
     /// Evaluation panels, the headline first.
     pub panels: Vec<Panel>,
+    /// Episodes to train on in place of new ones.
+    pub recorded: Option<Recorded>,
     /// Of the starting model.
     pub generation_config: Option<GenerationConfig>,
-    /// The starting model, with gradients.
+    /// The starting model, with gradients; with `model.lora_rank`, under an adapter that changes nothing yet.
     pub model: CausalLm,
+    /// How its weights go into checkpoints.
+    pub weights: Weights,
 }
 
 impl Setup {
@@ -187,6 +199,18 @@ impl Setup {
         };
         let panel = |split: &String| Panel::new(world.suite.as_ref(), split, config.eval.games);
         let panels = config.eval.splits.iter().map(panel).collect::<Result<_, _>>()?;
+        let (model, weights) = match config.model.lora_rank {
+            0 => (loaded.model.train_vision(config.model.train_vision), Weights::Whole),
+            rank => {
+                let lora = Lora::new(rank, config.model.lora_alpha);
+                let model = lora.attach(&loaded.model, config.run.seed)?;
+                (model, Weights::Adapter { lora, base: folder.to_path_buf() })
+            }
+        };
+        let recorded = match config.rollout.recorded.as_str() {
+            "" => None,
+            path => Some(Recorded::find(Path::new(path))?),
+        };
         Ok(Self {
             config: config.clone(),
             device,
@@ -194,8 +218,10 @@ impl Setup {
             world,
             tasks,
             panels,
+            recorded,
             generation_config: loaded.generation_config,
-            model: loaded.model.train_vision(config.model.train_vision),
+            model,
+            weights,
         })
     }
 
@@ -272,9 +298,7 @@ impl<'a> Run<'a> {
         if let Some(update) = newest {
             let place = folder.checkpoint(update);
             state = checkpoint::read_state(&place)?;
-            let load = |folder: &Path, device: &Device| {
-                seed_model::checkpoint::load(folder, device, dtype(config)).map(|loaded| loaded.model)
-            };
+            let load = |folder: &Path, device: &Device| setup.weights.load(folder, device, dtype(config));
             let model = load(&place, &setup.device.clone().autodiff())?;
             let optimizer = place.join("trainer/optimizer.safetensors");
             let model = model.train_vision(config.model.train_vision);
@@ -283,7 +307,7 @@ impl<'a> Run<'a> {
                 .load_optimizer(&optimizer, (&config.optim).into(), &setup.device)
                 .map_err(SaveError::from)?;
             reference = Some(load(&folder.checkpoint(0), &setup.device)?);
-            let average = checkpoint::read_ema(&place, &setup.device, dtype(config))?;
+            let average = checkpoint::read_ema(&place, &setup.weights, &setup.device, dtype(config))?;
             ema = average.map(|model| Ema::new(&model, config.opd.ema_decay));
             observer.event(Event::Note(&format!("resumed from update {update}")));
         }
@@ -408,6 +432,7 @@ impl<'a> Run<'a> {
             tasks: order,
             reference,
             ema: self.ema.as_ref().map(Ema::model),
+            recorded: self.setup.recorded.as_ref(),
             measure_lift,
             observer: self.observer,
         };
@@ -453,6 +478,7 @@ impl<'a> Run<'a> {
         checkpoint::save(
             &self.folder,
             &self.learner,
+            &self.setup.weights,
             self.companions(),
             &self.state,
             self.ema.as_ref().map(Ema::model),

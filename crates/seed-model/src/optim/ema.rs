@@ -54,7 +54,11 @@ impl ModuleVisitor for Weights {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        self.found.insert(self.path.join("."), flat(param.val()));
+        let weight = param.val();
+        // What is never trained, such as the base under an adapter, keeps its bits.
+        if !weight.is_autodiff() || weight.is_require_grad() {
+            self.found.insert(self.path.join("."), flat(weight));
+        }
     }
 }
 

@@ -434,9 +434,9 @@ section! {
         path: String = "data/tiny/base".into(),
         /// Number format.
         dtype: Dtype = Dtype::F32,
-        /// Rank of LoRA adapters; 0: all weights are trained.
+        /// Rank of a LoRA adapter on every projection, trained in place of the weights; 0: all weights are trained.
         lora_rank: usize = 0,
-        /// LoRA scale numerator.
+        /// The adapter's update is multiplied by this over the rank.
         lora_alpha: f64 = 32.0,
         /// Train the vision tower of a policy that sees; off, it is a constant (the reference).
         train_vision: bool = false,
@@ -479,6 +479,8 @@ section! {
         filter_tries: usize = 10,
         /// Keep every n-th update's episodes on disk; 0: none.
         record_every: usize = 5,
+        /// Train on these instead of playing: a file of recorded roll-outs, or a folder with one file an update.
+        recorded: String = String::new(),
     }
 }
 section! {

@@ -160,10 +160,10 @@ fn problems(c: &Config) -> Vec<Problem> {
 /// Rules between sections: what one switch needs from another.
 fn cross(c: &Config, r: &mut Rules) {
     r.need(
-        c.model.lora_rank == 0,
-        "model.lora_rank",
-        || format!("is {}: training through an adapter is not wired into checkpoints yet", c.model.lora_rank),
-        "set 0 to train all weights",
+        c.model.lora_rank == 0 || !c.model.train_vision,
+        "model.train_vision",
+        || "is true beside an adapter, which stands on the decoder alone".into(),
+        "set `model.lora_rank = 0`, or leave the vision tower as it is",
     );
     let teacher = c.opd.coef > 0.0 || matches!(c.adv.estimator, Estimator::Rlsd | Estimator::Opid);
     r.need(

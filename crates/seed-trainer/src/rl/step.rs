@@ -3,6 +3,7 @@
 use super::advantage::{AdvantageOptions, assign};
 use super::lift::lift;
 use super::objective::{objective, opd_factor};
+use super::recorded::{Recorded, RecordedError};
 use super::sample::Sample;
 use super::scoring::{SampledRow, score_rows};
 use super::skills::{Analysis, SkillSourceError, Skills, skill_numbers};
@@ -31,6 +32,9 @@ pub enum StepError {
     /// Collecting episodes failed.
     #[error(transparent)]
     Collect(Box<CollectError>),
+    /// Recorded episodes cannot be used.
+    #[error(transparent)]
+    Recorded(#[from] RecordedError),
     /// Writing skills failed.
     #[error(transparent)]
     Skills(#[from] SkillSourceError),
@@ -84,6 +88,8 @@ pub struct StepContext<'a> {
     pub reference: &'a CausalLm,
     /// The teacher's weights where they are neither the snapshot's nor the reference's.
     pub ema: Option<&'a CausalLm>,
+    /// Episodes to train on; `None` to play.
+    pub recorded: Option<&'a Recorded>,
     /// Measure what the skills of this update are worth.
     pub measure_lift: bool,
     /// Who watches.
@@ -149,7 +155,12 @@ impl Stepping<'_> {
         let mut record = Record::new();
         let started = Instant::now();
 
-        let mut collection = timed(&mut record, "time/rollout", || self.collect(sources))?;
+        let mut collection = timed(&mut record, "time/rollout", || match self.context.recorded {
+            Some(recorded) => {
+                Ok(recorded.collection(self.completed, config, self.context.world)?)
+            }
+            None => self.collect(sources),
+        })?;
         rollout_numbers(&mut record, &collection);
         let snapshot = learner.snapshot();
 
@@ -356,6 +367,10 @@ impl Stepping<'_> {
     }
 
     fn old(&self, samples: &mut [Sample], snapshot: &CausalLm) -> Result<(), ScoreError> {
+        if self.context.recorded.is_some() {
+            samples.iter_mut().for_each(|sample| sample.old_logp = sample.engine_logp().collect());
+            return Ok(());
+        }
         let rows: Vec<SampledRow<'_>> = samples.iter().map(Sample::student).collect();
         let scores = self.score(snapshot, &rows)?;
         samples.iter_mut().zip(scores).for_each(|(sample, logp)| sample.old_logp = logp);

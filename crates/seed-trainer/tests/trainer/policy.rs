@@ -137,7 +137,12 @@ pub(crate) fn sample(lesson: &Lesson, number: usize) -> Sample {
 pub(crate) fn weights(learner: &Learner) -> BTreeMap<String, Vec<f32>> {
     let dir = tempfile::tempdir().unwrap();
     seed_model::checkpoint::save(&learner.snapshot(), dir.path(), &Default::default()).unwrap();
-    let bytes = fs::read(dir.path().join("model.safetensors")).unwrap();
+    tensors(&dir.path().join("model.safetensors"))
+}
+
+/// Every tensor of a safetensors file of 32-bit floats, by name.
+pub(crate) fn tensors(file: &Path) -> BTreeMap<String, Vec<f32>> {
+    let bytes = fs::read(file).unwrap();
     let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     let table: serde_json::Value = serde_json::from_slice(&bytes[8..8 + header]).unwrap();
     let values = |entry: &serde_json::Value| {

@@ -265,11 +265,100 @@ fn a_killed_run_goes_on_to_the_same_bytes() {
 }
 
 #[test]
+fn an_adapter_is_trained_saved_and_resumed_on_weights_that_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let sets = ["model.lora_rank=4", "model.lora_alpha=8", "opd.teacher_weights=ema", "loss.kl_coef=0.01"];
+    let whole = tiny_run(dir.path(), "whole", &sets);
+    let adapter = |folder: &Path| fs::read(folder.join("adapter/adapter_model.safetensors")).unwrap();
+    let first = whole.folder.join("checkpoints/step-000000");
+    assert_ne!(adapter(&first), adapter(&whole.checkpoint));
+    // An adapter that is new changes nothing; the merged model of a later checkpoint is another.
+    let model = |folder: &Path| policy::tensors(&folder.join("model.safetensors"));
+    let base = model(&dir.path().join("model"));
+    assert_eq!(model(&first), base);
+    let merged = model(&whole.checkpoint);
+    for (name, values) in &base {
+        assert_eq!(merged[name] != *values, name.contains("_proj"), "{name}");
+    }
+    // The optimiser holds the adapter's moments alone.
+    let optimizer = policy::tensors(&whole.checkpoint.join("trainer/optimizer.safetensors"));
+    assert!(!optimizer.is_empty());
+    assert!(optimizer.keys().all(|name| name.contains("lora_")), "{:?}", optimizer.keys());
+
+    let run = dir.path().join("killed");
+    policy::copy_folder(&whole.folder, &run);
+    for step in 2..=4 {
+        fs::remove_dir_all(run.join(format!("checkpoints/step-{step:06}"))).unwrap();
+    }
+    let finished = train::resume(&run, &Silent).unwrap();
+    same_bytes(&checkpoint_bytes(&finished.checkpoint), &checkpoint_bytes(&whole.checkpoint), "resumed");
+    assert_eq!(adapter(&finished.checkpoint), adapter(&whole.checkpoint));
+}
+
+#[test]
 fn two_runs_with_different_workers_give_the_same_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let one = tiny_run(dir.path(), "one", &["train.updates=2", "workers=1"]);
     let three = tiny_run(dir.path(), "three", &["train.updates=2", "workers=3"]);
     same_bytes(&checkpoint_bytes(&one.checkpoint), &checkpoint_bytes(&three.checkpoint), "workers");
+}
+
+#[test]
+fn recorded_episodes_train_as_their_own_run_did() {
+    let dir = tempfile::tempdir().unwrap();
+    let sets = ["method=grpo", "train.updates=3", "eval.before=false", "eval.every=0"];
+    let live = tiny_run(dir.path(), "live", &[&sets[..], &["rollout.record_every=1"]].concat());
+    let recorded = format!("rollout.recorded={}", live.folder.join("rollouts").display());
+    let again = |name: &str, more: &[&str]| {
+        tiny_run(dir.path(), name, &[&sets[..], &[&recorded, "rollout.record_every=0"], more].concat())
+    };
+    let replayed = again("replayed", &[]);
+    let numbers = |run: &train::Finished| {
+        let lines = seed_trainer::metrics::read_jsonl(&run.folder.join("metrics.jsonl")).unwrap();
+        let of = |(_, line): &(u64, serde_json::Map<String, serde_json::Value>)| {
+            ["rollout/response_tokens", "episode/reward", "advantage/abs_mean", "actor/grad_norm"]
+                .map(|name| line[name].as_f64().unwrap())
+        };
+        lines.iter().map(of).collect::<Vec<_>>()
+    };
+    // The engine's log-probabilities and the trainer's differ in the last bits.
+    for (a, b) in numbers(&live).iter().flatten().zip(numbers(&replayed).iter().flatten()) {
+        assert!((a - b).abs() <= 1e-3 * a.abs().max(1e-3), "{a} and {b}");
+    }
+    // More updates than files: they start over; another method may read the same episodes.
+    let lines = |run: &train::Finished| fs::read_to_string(run.folder.join("metrics.jsonl")).unwrap().lines().count();
+    assert_eq!(lines(&again("longer", &["train.updates=5", "method=seed_without_sft"])), 5);
+}
+
+#[test]
+fn episodes_of_other_settings_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let sets = ["method=grpo", "train.updates=1", "eval.before=false", "rollout.record_every=1"];
+    let live = tiny_run(dir.path(), "live", &sets);
+    let recorded = format!("rollout.recorded={}", live.folder.join("rollouts").display());
+    let empty = format!("rollout.recorded={}", dir.path().join("empty").display());
+    fs::create_dir(dir.path().join("empty")).unwrap();
+    for (set, words) in [
+        ("rollout.temperature=0.5", "`rollout.temperature` is 1 here and 0.5 in this run"),
+        ("rollout.group=2", "group 0 has 3 episodes, `rollout.group` is 2"),
+        ("rollout.layout=step", "`rollout.layout` is Transcript here and Step in this run"),
+        (empty.as_str(), "found no `*.jsonl`"),
+    ] {
+        let fixed = [
+            format!("runs_dir={}", dir.path().display()),
+            format!("model.path={}", dir.path().join("model").display()),
+        ];
+        let layers = Layers::new().set(policy::TINY_RUN).unwrap().set(&fixed).unwrap().set(&sets).unwrap();
+        let layers = layers.set([&recorded]).unwrap().set([set]).unwrap();
+        let error = train::train(&layers.resolve().unwrap(), &Silent).unwrap_err();
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(inner) = source {
+            text = format!("{text}: {inner}");
+            source = inner.source();
+        }
+        assert!(text.contains(words), "{set}: {text}");
+    }
 }
 
 #[test]
