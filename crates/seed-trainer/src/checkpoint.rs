@@ -78,7 +78,8 @@ impl Weights {
     /// # Errors
     /// [`SaveError`] for a folder that cannot be read; with an adapter, also for a base that cannot.
     pub fn load(&self, checkpoint: &Path, device: &Device, dtype: FloatDType) -> Result<CausalLm, SaveError> {
-        let whole = |folder: &Path| seed_model::checkpoint::load(folder, device, dtype).map(|loaded| loaded.model);
+        let whole =
+            |folder: &Path| seed_model::checkpoint::load(folder, device, dtype).map(|loaded| loaded.model);
         Ok(match self {
             Self::Whole => whole(checkpoint)?,
             Self::Adapter { base, .. } => Lora::load(&whole(base)?, checkpoint.join("adapter"))?.1,

@@ -27,6 +27,11 @@ impl Learner {
         self.model.as_ref().expect("only a step takes the model, and puts it back")
     }
 
+    /// The model, with gradients; the optimiser's state is dropped.
+    pub fn into_model(self) -> CausalLm {
+        self.model.expect("only a step takes the model, and puts it back")
+    }
+
     /// The present weights without gradients; later steps do not change them.
     pub fn snapshot(&self) -> CausalLm {
         self.model().valid()

@@ -4,6 +4,10 @@
 //! Demonstrations of the household world by a player with bad habits, half of them with a lesson of an earlier episode
 //! in the prompt that takes habits away. So the checkpoint plays badly, and better when a true lesson stands in its
 //! prompt. Nothing here teaches it to write lessons: that is stage 1.
+//!
+//! It learns in two passes. In the first every token counts, so that it learns to read: what the world says about an
+//! action depends on what it said before. In the second only the player's tokens count: what lies where is chance, and
+//! the noise of that drowns the rare tokens that decide, such as taking a thing that has just come into sight.
 
 pub mod visual;
 
@@ -17,6 +21,7 @@ use crate::schedule::Schedule;
 use crate::sft::fit::{FitError, FitOptions, Lesson, fit, loss_of};
 use crate::sft::transcript::transcript;
 use crate::world::{World, WorldError};
+use burn::module::Module;
 use seed_analyzer::OutcomeLabel;
 use seed_analyzer::annotator::scripted::ScriptedAnnotator;
 use seed_envs::EnvError;
@@ -31,13 +36,15 @@ use std::time::Instant;
 /// Seed of weights, demonstrations and order.
 const SEED: u64 = 2026;
 /// Demonstrations, every second one with a lesson.
-const DEMONSTRATIONS: u64 = 24_000;
+const DEMONSTRATIONS: u64 = 32_000;
+/// Of so many of them one is learnt from again in the second pass.
+const AGAIN: usize = 4;
 /// Demonstrations that only measure.
 const HELD_OUT: u64 = 100;
 /// Demonstrations of one step.
-const BATCH: usize = 32;
-/// Peak learning rate.
-const LR: f64 = 3e-3;
+const BATCH: usize = 8;
+/// Peak learning rates of the two passes.
+const LR: [f64; 2] = [2e-3, 1.5e-3];
 
 /// Why the checkpoint cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -89,43 +96,46 @@ struct Recipe<'a> {
     seed: u64,
     /// Lessons of one step.
     batch: usize,
-    /// Peak learning rate.
-    lr: f64,
+    /// Tokens of one pass of the model on one worker.
+    micro_tokens: usize,
     /// What the folder holds beside the weights.
     companions: Companions<'a>,
 }
 
 impl Recipe<'_> {
-    /// One pass over the lessons; writes the folder `to`.
+    /// One pass after the other, each over its lessons, up to its peak learning rate and down again; writes the folder `to`.
     fn make(
         self,
-        lessons: &[Lesson],
+        passes: &[(&[Lesson], f64)],
         held_out: &[Lesson],
         to: &Path,
         observer: &dyn Observer,
     ) -> Result<(), PretrainError> {
         let note = |text: String| observer.event(Event::Note(&text));
-        let mesh = Mesh::new(0);
-        let mut learner = Learner::new(self.model, Default::default());
-        let steps = FitOptions::steps(lessons.len(), self.batch, 1);
-        let options = FitOptions {
-            epochs: 1,
-            batch: self.batch,
-            micro_tokens: 2048,
-            schedule: Schedule::new(ScheduleKind::Cosine, self.lr, 0.05, steps),
-            max_grad_norm: 1.0,
-            seed: self.seed,
-        };
-        let started = Instant::now();
-        fit(&mut learner, &mesh, lessons, &options, |step, _, record| {
-            if step.is_multiple_of(20) || step == steps {
-                let (loss, seconds) =
-                    (record.get("sft/loss").unwrap_or(f64::NAN), started.elapsed().as_secs_f64());
-                note(format!("step {step}/{steps}  loss {loss:.3}  {seconds:.0} s"));
-            }
-        })?;
-        note(format!("held-out loss {:.3}", loss_of(&learner, &mesh, held_out, 8192)?));
-        Ok(save_model(to, &learner.snapshot(), self.companions)?)
+        let (mesh, started) = (Mesh::new(0), Instant::now());
+        let mut model = self.model;
+        for &(lessons, lr) in passes {
+            let mut learner = Learner::new(model, Default::default());
+            let steps = FitOptions::steps(lessons.len(), self.batch, 1);
+            let options = FitOptions {
+                epochs: 1,
+                batch: self.batch,
+                micro_tokens: self.micro_tokens,
+                schedule: Schedule::new(ScheduleKind::Cosine, lr, 0.05, steps),
+                max_grad_norm: 1.0,
+                seed: self.seed,
+            };
+            fit(&mut learner, &mesh, lessons, &options, |step, _, record| {
+                if step.is_multiple_of(50) || step == steps {
+                    let (loss, seconds) =
+                        (record.get("sft/loss").unwrap_or(f64::NAN), started.elapsed().as_secs_f64());
+                    note(format!("step {step}/{steps}  loss {loss:.3}  {seconds:.0} s"));
+                }
+            })?;
+            note(format!("held-out loss {:.3}", loss_of(&learner, &mesh, held_out, 8192)?));
+            model = learner.into_model();
+        }
+        Ok(save_model(to, &model.valid(), self.companions)?)
     }
 }
 
@@ -157,6 +167,7 @@ pub fn pretrain(
     let (plain, guided) = (won(0), won(1));
     let mut lessons: Vec<Lesson> = made.into_iter().map(|(lesson, _)| lesson).collect();
     let held_out = lessons.split_off(demonstrations as usize);
+    let again = lessons[..lessons.len().div_ceil(AGAIN)].to_vec();
     let lessons: Vec<Lesson> = lessons.into_iter().map(whole_text).collect();
     let tokens: usize = lessons.iter().map(|lesson| lesson.row().tokens()).sum();
     let percent = |won: f64| 200.0 * won / (demonstrations + HELD_OUT) as f64;
@@ -175,7 +186,8 @@ pub fn pretrain(
         generation_config: None,
         processor: None,
     };
-    Recipe { model, seed: SEED, batch: BATCH, lr: LR, companions }.make(&lessons, &held_out, to, observer)
+    let passes = [(&lessons[..], LR[0]), (&again[..], LR[1])];
+    Recipe { model, seed: SEED, batch: BATCH, micro_tokens: 1400, companions }.make(&passes, &held_out, to, observer)
 }
 
 /// Demonstration number `index` as tokens, and whether it was won; every second one has a lesson in its prompt.

@@ -41,7 +41,7 @@ impl Habits {
 
     /// The player that the base checkpoint imitates.
     pub const BASE: Self =
-        Self { drift: 0.1, idle: 0.2, roam: 0.45, naive: 0.5, reach: 0.55, forget: 0.6, attentive: 0.35 };
+        Self { drift: 0.12, idle: 0.25, roam: 0.6, naive: 0.5, reach: 0.55, forget: 0.8, attentive: 0.1 };
 
     /// The same player with a skill in its prompt: what the skill speaks about is almost always done right.
     pub fn after(self, advice: &Advice) -> Self {

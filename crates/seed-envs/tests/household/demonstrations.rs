@@ -18,7 +18,7 @@ fn success(demonstrator: &Demonstrator, guided: bool, count: u64) -> f64 {
 fn the_base_player_is_weak_and_a_lesson_helps() {
     let base = Demonstrator::new(Household::default(), Habits::BASE, 7);
     let (plain, guided) = (success(&base, false, 240), success(&base, true, 240));
-    assert!((0.35..=0.6).contains(&plain), "the base player wins {plain}");
+    assert!((0.15..=0.4).contains(&plain), "the base player wins {plain}");
     assert!(guided > plain + 0.25, "a lesson lifts it from {plain} to {guided} only");
     let good = success(&Demonstrator::new(Household::default(), Habits::GOOD, 7), false, 240);
     assert!(good > 0.85, "a player without bad habits wins {good} only");

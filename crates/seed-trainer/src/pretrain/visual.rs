@@ -82,8 +82,8 @@ pub fn pretrain(
         generation_config: None,
         processor: Some(&processor),
     };
-    let recipe = Recipe { model, seed: SEED, batch: BATCH, lr: LR, companions };
-    recipe.make(&training, &held_out, to, observer)
+    let recipe = Recipe { model, seed: SEED, batch: BATCH, micro_tokens: 2048, companions };
+    recipe.make(&[(&training[..], LR)], &held_out, to, observer)
 }
 
 /// Writes a folder with fresh weights, and gives them with gradients.

@@ -156,9 +156,7 @@ impl Stepping<'_> {
         let started = Instant::now();
 
         let mut collection = timed(&mut record, "time/rollout", || match self.context.recorded {
-            Some(recorded) => {
-                Ok(recorded.collection(self.completed, config, self.context.world)?)
-            }
+            Some(recorded) => Ok(recorded.collection(self.completed, config, self.context.world)?),
             None => self.collect(sources),
         })?;
         rollout_numbers(&mut record, &collection);

@@ -326,7 +326,8 @@ fn recorded_episodes_train_as_their_own_run_did() {
         assert!((a - b).abs() <= 1e-3 * a.abs().max(1e-3), "{a} and {b}");
     }
     // More updates than files: they start over; another method may read the same episodes.
-    let lines = |run: &train::Finished| fs::read_to_string(run.folder.join("metrics.jsonl")).unwrap().lines().count();
+    let lines =
+        |run: &train::Finished| fs::read_to_string(run.folder.join("metrics.jsonl")).unwrap().lines().count();
     assert_eq!(lines(&again("longer", &["train.updates=5", "method=seed_without_sft"])), 5);
 }
 
