@@ -349,7 +349,7 @@ fn episodes_of_other_settings_are_refused() {
             format!("runs_dir={}", dir.path().display()),
             format!("model.path={}", dir.path().join("model").display()),
         ];
-        let layers = Layers::new().set(policy::TINY_RUN).unwrap().set(&fixed).unwrap().set(&sets).unwrap();
+        let layers = Layers::new().set(policy::TINY_RUN).unwrap().set(&fixed).unwrap().set(sets).unwrap();
         let layers = layers.set([&recorded]).unwrap().set([set]).unwrap();
         let error = train::train(&layers.resolve().unwrap(), &Silent).unwrap_err();
         let mut text = error.to_string();
