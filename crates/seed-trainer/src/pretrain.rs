@@ -187,7 +187,8 @@ pub fn pretrain(
         processor: None,
     };
     let passes = [(&lessons[..], LR[0]), (&again[..], LR[1])];
-    Recipe { model, seed: SEED, batch: BATCH, micro_tokens: 1400, companions }.make(&passes, &held_out, to, observer)
+    Recipe { model, seed: SEED, batch: BATCH, micro_tokens: 1400, companions }
+        .make(&passes, &held_out, to, observer)
 }
 
 /// Demonstration number `index` as tokens, and whether it was won; every second one has a lesson in its prompt.
