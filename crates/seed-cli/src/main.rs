@@ -13,6 +13,7 @@ mod eval;
 mod failure;
 mod import;
 mod index;
+mod plan;
 mod play;
 mod pretrain;
 mod progress;
@@ -53,6 +54,8 @@ enum Command {
     Pretrain(pretrain::Arguments),
     /// Look at configurations: resolved values and their origins, keys, presets
     Config(config::Arguments),
+    /// What a run would cost: parameters, arithmetic, bytes
+    Plan(plan::Arguments),
     /// Play an environment in the terminal, by hand or by its expert
     Play(play::Arguments),
     /// Build what retrieval searches in: a BM25 index, or a matrix of passage vectors
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Import(arguments) => import::run(&arguments),
         Command::Pretrain(arguments) => pretrain::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
+        Command::Plan(arguments) => plan::run(&arguments),
         Command::Play(arguments) => play::run(&arguments),
         Command::Index(arguments) => index::run(&arguments),
         Command::ServeRetriever(arguments) => serve_retriever::run(&arguments),

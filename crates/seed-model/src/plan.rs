@@ -22,6 +22,12 @@ pub enum Trained {
 pub struct Workload {
     /// Rows of one forward and backward pass (a micro-batch), over all devices.
     pub rows: usize,
+    /// Passes that run at the same time on one device over the same weights: worker threads.
+    pub passes: usize,
+    /// An optimiser step takes several passes after another: their gradients are summed.
+    pub accumulate: bool,
+    /// Further copies of the weights, without gradients: a reference, a moving average.
+    pub copies: usize,
     /// Tokens of a row before its response.
     pub prompt_tokens: usize,
     /// Tokens of a row that are scored.
@@ -43,6 +49,9 @@ impl Workload {
     pub fn new(rows: usize, prompt_tokens: usize, response_tokens: usize) -> Self {
         Self {
             rows,
+            passes: 1,
+            accumulate: false,
+            copies: 0,
             prompt_tokens,
             response_tokens,
             trained: Trained::Full,
@@ -67,7 +76,7 @@ pub struct Plan {
     pub trainable: u64,
     /// Floating-point operations of one forward pass of the batch (a multiplication and an addition are two).
     pub forward_flops: u64,
-    /// The same of one training step: forward, backward and what is computed again.
+    /// The same of one pass of training: forward, backward and what is computed again.
     pub training_flops: u64,
     /// Bytes on each device.
     pub bytes: PlanBytes,
@@ -78,13 +87,17 @@ pub struct Plan {
 pub struct PlanBytes {
     /// Weights, adapters included.
     pub weights: u64,
-    /// One gradient for each weight that learns.
+    /// Copies of the weights that do not learn.
+    pub copies: u64,
+    /// One gradient for each weight that learns, in each pass.
     pub gradients: u64,
+    /// The sum of the gradients over passes, where there are several.
+    pub accumulated: u64,
     /// Moments in f32, and master weights where weights are not f32.
     pub optimiser: u64,
-    /// Peak of what the forward pass leaves for the backward pass, with the temporary values beside it.
+    /// Peak of what the forward passes leave for the backward passes, with the temporary values beside it.
     pub activations: u64,
-    /// The part of it that one block at work needs; there still when the last gradients arrive.
+    /// The part of it that a block at work needs in each pass; there still when the last gradients arrive.
     pub block: u64,
     /// Keys and values of all sequences at full length.
     pub cache: u64,
@@ -92,14 +105,18 @@ pub struct PlanBytes {
 
 impl PlanBytes {
     /// Peak of a training step. Activations go while gradients come, so that the larger of the two moments counts; the cache is free by
-    /// then. Gradients accumulated over several micro-batches add once more.
+    /// then.
     pub fn training(&self) -> u64 {
-        self.weights + self.optimiser + self.activations.max(self.gradients + self.block)
+        self.standing() + self.accumulated + self.activations.max(self.gradients + self.block)
     }
 
-    /// All of generation.
+    /// All of generation; the optimiser keeps its state meanwhile.
     pub fn generation(&self) -> u64 {
-        self.weights + self.cache
+        self.standing() + self.cache
+    }
+
+    fn standing(&self) -> u64 {
+        self.weights + self.copies + self.optimiser
     }
 }
 
@@ -133,13 +150,13 @@ pub fn plan(config: &ModelConfig, workload: &Workload) -> Plan {
     // Each token attends to itself and all before it: (length + 1) / 2 on average, scores and mixing.
     let attention = 4 * q * (length + 1) / 2;
     let forward_flops = tokens * layers * (2 * block_matrices + attention) + scored * 2 * vocab * hidden;
-    let passes = match workload.trained {
+    let sweeps = match workload.trained {
         Trained::Nothing => 1,
         Trained::Full => 3,
         Trained::Adapter(_) => 2,
     };
     let again = u64::from(workload.recompute && workload.trained != Trained::Nothing);
-    let training_flops = (passes + again) * forward_flops + 6 * tokens * adapter;
+    let training_flops = (sweeps + again) * forward_flops + 6 * tokens * adapter;
 
     let devices = n(workload.devices.max(1));
     let width = n(workload.weight_bytes);
@@ -154,11 +171,16 @@ pub fn plan(config: &ModelConfig, workload: &Workload) -> Plan {
         _ if workload.recompute => (layers * hidden + of_block, of_block),
         _ => (layers * of_block, of_block),
     };
+    let passes = n(workload.passes.max(1));
     let (activations, block) =
-        (tokens_here * (kept + working) * width, tokens_here * (at_work + working) * width);
+        (passes * tokens_here * (kept + working) * width, passes * tokens_here * (at_work + working) * width);
+    let weights = parameters * width + adapter * 4;
+    let gradient = if adapter > 0 { adapter * 4 } else { trainable * width };
     let bytes = PlanBytes {
-        weights: parameters * width + adapter * 4,
-        gradients: if adapter > 0 { adapter * 4 } else { trainable * width },
+        weights,
+        copies: n(workload.copies) * weights,
+        gradients: passes * gradient,
+        accumulated: if passes > 1 || workload.accumulate { gradient } else { 0 },
         optimiser: trainable * (8 + if workload.weight_bytes == 4 || adapter > 0 { 0 } else { 4 }),
         activations,
         block,
@@ -184,14 +206,17 @@ impl fmt::Display for Plan {
         writeln!(f, "parameters      {:>12.3} M", self.parameters as f64 / 1e6)?;
         writeln!(f, "trainable       {:>12.3} M", self.trainable as f64 / 1e6)?;
         writeln!(f, "forward         {:>12.3} GFLOP", self.forward_flops as f64 / 1e9)?;
-        writeln!(f, "training step   {:>12.3} GFLOP", self.training_flops as f64 / 1e9)?;
+        writeln!(f, "with backward   {:>12.3} GFLOP", self.training_flops as f64 / 1e9)?;
         writeln!(f, "on each device")?;
         writeln!(f, "  weights       {}", mb(self.bytes.weights))?;
-        writeln!(f, "  gradients     {}", mb(self.bytes.gradients))?;
+        if self.bytes.copies > 0 {
+            writeln!(f, "  copies        {}", mb(self.bytes.copies))?;
+        }
+        writeln!(f, "  gradients     {}", mb(self.bytes.gradients + self.bytes.accumulated))?;
         writeln!(f, "  optimiser     {}", mb(self.bytes.optimiser))?;
         writeln!(f, "  activations   {}", mb(self.bytes.activations))?;
         writeln!(f, "  cache         {}", mb(self.bytes.cache))?;
-        writeln!(f, "  training      {}", mb(self.bytes.training()))?;
+        writeln!(f, "  training peak {}", mb(self.bytes.training()))?;
         write!(f, "  generation    {}", mb(self.bytes.generation()))
     }
 }
@@ -222,5 +247,17 @@ mod tests {
         assert_eq!(two.bytes.cache * 2, one.bytes.cache);
         assert!(two.bytes.activations < one.bytes.activations);
         assert_eq!(one.training_flops, 3 * one.forward_flops);
+    }
+
+    #[test]
+    fn passes_share_weights_and_add_their_own_gradients() {
+        let config = ModelConfig::new(Family::Llama, 1000, 64, 160, 3, (4, 2, 32));
+        let one = plan(&config, &Workload::new(8, 100, 28)).bytes;
+        let more = Workload { passes: 3, copies: 2, ..Workload::new(8, 100, 28) };
+        let three = plan(&config, &more).bytes;
+        assert_eq!((three.weights, three.optimiser), (one.weights, one.optimiser));
+        assert_eq!((three.activations, three.gradients), (3 * one.activations, 3 * one.gradients));
+        assert_eq!((three.accumulated, three.copies), (one.gradients, 2 * one.weights));
+        assert_eq!(one.accumulated, 0);
     }
 }

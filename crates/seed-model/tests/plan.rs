@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use burn::module::Module;
-use seed_model::optim::{AdamW, AdamWOptions};
+use seed_model::optim::{AdamW, AdamWOptions, GradientAccumulator};
 use seed_model::plan::{Trained, Workload, plan};
 use seed_model::{
     Activations, CausalLm, Family, ModelConfig, ScoreBatch, ScoreRow, device, loss_and_gradients,
@@ -75,6 +75,24 @@ fn planned_bytes_are_near_measured_peaks() {
         let planned = expected.training() - expected.weights - expected.optimiser;
         let ratio = planned as f64 / step as f64;
         report.push(format!("{family:?} {hidden}x{layers} recompute {recompute}: planned {planned}, measured {step}, ratio {ratio:.2}"));
+
+        let several = Workload { accumulate: true, ..workload.clone() };
+        let expected_sum = plan(&config, &several).bytes;
+        let (sum, step) = peak(|| {
+            let mut sum = GradientAccumulator::new();
+            for _ in 0..2 {
+                let (_, gradients) =
+                    loss_and_gradients(&model, &batch.packed, activations, |hidden, head| {
+                        batch.scores(hidden, head, 1.0, false).logp.mean().neg()
+                    });
+                sum.add(&model, gradients, 1.0);
+            }
+            sum.take()
+        });
+        drop(sum);
+        let planned = expected_sum.training() - expected_sum.weights - expected_sum.optimiser;
+        let ratio = planned as f64 / step as f64;
+        report.push(format!("  two passes: planned {planned}, measured {step}, ratio {ratio:.2}"));
 
         let before = NOW.load(Relaxed);
         let mut optimiser = AdamW::new(AdamWOptions::default());

@@ -203,3 +203,73 @@ fn retrieval_commands_say_what_is_missing() {
         assert!(told.contains(part), "{arguments:?}: {told}");
     }
 }
+
+#[test]
+fn a_plan_counts_parameters_and_bytes_without_loading_anything() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = dir.path().join("config.json");
+    std::fs::write(
+        &model,
+        r#"{"model_type": "qwen2", "vocab_size": 151936, "hidden_size": 896, "intermediate_size": 4864,
+            "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2, "rms_norm_eps": 1e-6,
+            "rope_theta": 1000000.0, "max_position_embeddings": 32768, "tie_word_embeddings": true}"#,
+    )
+    .unwrap();
+    let run = dir.path().join("run.toml");
+    std::fs::write(&run, "workers = 2\n[loss]\nkl_coef = 0.01\n[batch]\nmini_rows = 256\n").unwrap();
+    let (run, model) = (run.to_str().unwrap(), model.to_str().unwrap());
+    let shape = ["--rows", "2", "--prompt", "1000", "--response", "24"];
+    let plan = |more: &[&str]| {
+        let output = seed(&[&["plan", run, model], &shape[..], more].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().replace(dir.path().to_str().unwrap(), "DIR")
+    };
+    // By hand: 494,032,768 weights of 4 bytes; gradients of two workers and their sum, two moments, one reference.
+    expect![[r#"
+        model           DIR/config.json (qwen2, 24 blocks of width 896)
+        trained         all weights in f32
+        row             1000 prompt + 24 response tokens
+        pass            2 rows = 2048 tokens; 2 at a time; one device
+        generation      128 sequences at a time
+        parameters           494.033 M
+        trainable            494.033 M
+        forward             1569.009 GFLOP
+        with backward       4707.027 GFLOP
+        on each device
+          weights             1976.1 MB
+          copies              1976.1 MB
+          gradients           5928.4 MB
+          optimiser           3952.3 MB
+          activations         8170.5 MB
+          cache               3221.2 MB
+          training peak      18051.2 MB
+          generation         11125.7 MB
+    "#]]
+    .assert_eq(&plan(&[]));
+    // The published size of Qwen2.5-0.5B, and half the bytes in half the width.
+    assert!(plan(&[]).contains("494.033 M"));
+    assert!(plan(&["--bf16"]).contains("weights              988.1 MB"));
+    assert!(plan(&["--lora", "16"]).contains("an adapter of rank 16"));
+
+    fails(
+        &["plan", "a", "b"],
+        2,
+        expect![[r#"
+            stderr
+              × one model at a time, found `a` and `b`"#]],
+    );
+    fails(
+        &["plan", "nowhere"],
+        2,
+        expect![[r#"
+            stderr
+              × nowhere: cannot read the configuration: No such file or directory (os error 2)"#]],
+    );
+    fails(
+        &["plan", run, model, "--rows", "0"],
+        2,
+        expect![[r#"
+            stderr
+              × `--rows` is 0, expected at least 1"#]],
+    );
+}
