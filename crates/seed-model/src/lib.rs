@@ -39,7 +39,7 @@ pub use encoder::{Embeddings, EncoderOptions, TextEncoder};
 pub use generate::{GenerateError, GenerateOptions, Generation, generate, generate_from};
 pub use generation_config::GenerationConfig;
 pub use lora::Lora;
-pub use recompute::{Activations, loss_and_gradients};
+pub use recompute::{Activations, loss_and_gradients, try_loss_and_gradients};
 pub use score::{ScoreBatch, ScoreError, ScoreRow, Scores, score};
 pub use tokenizer::{Tokenizer, TokenizerError};
 pub use vision::{ImageProcessor, Picture, PlacedPicture, Prompt, RgbImage};

@@ -6,6 +6,7 @@ use crate::optim::sum_gradients;
 use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
+use std::convert::Infallible;
 
 /// What the backward pass remembers of the forward pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,22 +31,43 @@ pub fn loss_and_gradients(
     activations: Activations,
     loss: impl FnOnce(Tensor<2>, Tensor<2>) -> Tensor<1>,
 ) -> (Tensor<1>, GradientsParams) {
+    let reported = try_loss_and_gradients(model, batch, activations, |hidden, head| {
+        let loss = loss(hidden, head);
+        Ok::<_, Infallible>((loss.clone().inner(), loss))
+    });
+    match reported {
+        Ok(found) => found,
+        Err(never) => match never {},
+    }
+}
+
+/// As [`loss_and_gradients`], for a loss that may refuse its input and that reports something of its own.
+///
+/// `loss` returns the report and the value to differentiate.
+///
+/// # Errors
+/// That of `loss`; nothing was differentiated then.
+pub fn try_loss_and_gradients<R, E>(
+    model: &CausalLm,
+    batch: &PackedBatch,
+    activations: Activations,
+    loss: impl FnOnce(Tensor<2>, Tensor<2>) -> Result<(R, Tensor<1>), E>,
+) -> Result<(R, GradientsParams), E> {
     match activations {
         Activations::Keep => {
-            let loss = loss(model.hidden(batch), model.lm_head());
-            let gradients = GradientsParams::from_grads(loss.backward(), model);
-            (loss.inner(), gradients)
+            let (report, loss) = loss(model.hidden(batch), model.lm_head())?;
+            Ok((report, GradientsParams::from_grads(loss.backward(), model)))
         }
         Activations::Recompute => recompute(model, batch, loss),
     }
 }
 
 /// One vector-Jacobian product a block, last to first: the graph of one block exists at a time.
-fn recompute(
+fn recompute<R, E>(
     model: &CausalLm,
     batch: &PackedBatch,
-    loss: impl FnOnce(Tensor<2>, Tensor<2>) -> Tensor<1>,
-) -> (Tensor<1>, GradientsParams) {
+    loss: impl FnOnce(Tensor<2>, Tensor<2>) -> Result<(R, Tensor<1>), E>,
+) -> Result<(R, GradientsParams), E> {
     let rotary = model.rotary(batch);
     let forward = |model: &CausalLm, layer: usize, x: Tensor<2>| {
         model.model.layers[layer].forward(x, &rotary, |q, k, v| model.attend(q, k, v, &batch.lengths))
@@ -60,7 +82,7 @@ fn recompute(
     }
 
     let last = x.autodiff().require_grad();
-    let loss = loss(model.model.norm.forward(last.clone()), model.lm_head());
+    let (report, loss) = loss(model.model.norm.forward(last.clone()), model.lm_head())?;
     let mut graph = loss.backward();
     let mut upstream = last.grad_remove(&mut graph);
     let mut parts = vec![GradientsParams::from_grads(graph, model)];
@@ -79,5 +101,5 @@ fn recompute(
             parts.push(GradientsParams::from_grads(graph, model));
         }
     }
-    (loss.inner(), sum_gradients(model, parts))
+    Ok((report, sum_gradients(model, parts)))
 }

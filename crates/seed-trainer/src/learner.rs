@@ -1,12 +1,12 @@
 //! The trained model with its optimiser: gradients over a mesh, one step.
 
-use crate::config::{OptimConfig, SftConfig};
+use crate::config::{ModelConfig, OptimConfig, SftConfig};
 use crate::mesh::Mesh;
 use burn::module::Module;
 use burn::optim::GradientsParams;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Device;
 use seed_model::optim::{AdamW, AdamWOptions, GradientAccumulator, StateError, clip_global_norm};
-use seed_model::{CausalLm, lora};
+use seed_model::{Activations, CausalLm, lora};
 use std::path::Path;
 
 /// A model that is trained and the state of its optimiser.
@@ -14,12 +14,24 @@ pub struct Learner {
     /// `None` only while an optimiser step replaces it.
     model: Option<CausalLm>,
     optimizer: AdamW,
+    activations: Activations,
 }
 
 impl Learner {
     /// A learner without optimiser state; `model` is on a device with autodiff.
     pub fn new(model: CausalLm, options: AdamWOptions) -> Self {
-        Self { model: Some(model), optimizer: AdamW::new(options) }
+        Self { model: Some(model), optimizer: AdamW::new(options), activations: Activations::Keep }
+    }
+
+    /// The same learner with another choice of what its backward passes remember.
+    pub fn with_activations(mut self, activations: Activations) -> Self {
+        self.activations = activations;
+        self
+    }
+
+    /// What backward passes remember of the forward pass.
+    pub fn activations(&self) -> Activations {
+        self.activations
     }
 
     /// The model, with gradients.
@@ -82,6 +94,12 @@ impl Learner {
     }
 }
 
+impl From<&ModelConfig> for Activations {
+    fn from(config: &ModelConfig) -> Self {
+        if config.gradient_checkpointing { Self::Recompute } else { Self::Keep }
+    }
+}
+
 impl From<&OptimConfig> for AdamWOptions {
     fn from(config: &OptimConfig) -> Self {
         Self { betas: (config.beta1, config.beta2), eps: config.epsilon, weight_decay: config.weight_decay }
@@ -102,10 +120,11 @@ pub struct PartGradients<M> {
     pub reports: Vec<M>,
 }
 
-/// Computes the loss of every part on the workers and adds up the gradients in the order of the parts.
+/// Computes the gradients of every part on the workers and adds them up in the order of the parts.
 ///
-/// `loss(model, part)` returns a scalar that is already divided by what the whole mini-batch is divided by; `None` for
-/// a part without a token that counts. A report is kept either way.
+/// `gradients(model, part)` differentiates a loss that is already divided by what the whole mini-batch is divided by
+/// ([`try_loss_and_gradients`](seed_model::try_loss_and_gradients)); `None` for a part without a token that counts. A report is
+/// kept either way.
 ///
 /// # Errors
 /// The error of the earliest part that failed.
@@ -113,7 +132,7 @@ pub fn accumulate<M: Send, E: Send>(
     mesh: &Mesh,
     model: &CausalLm,
     parts: usize,
-    loss: impl Fn(&CausalLm, usize) -> Result<(Option<Tensor<1>>, M), E> + Sync,
+    gradients: impl Fn(&CausalLm, usize) -> Result<(Option<GradientsParams>, M), E> + Sync,
 ) -> Result<PartGradients<M>, E> {
     let device = model.device();
     let mut sum = GradientAccumulator::new();
@@ -122,10 +141,7 @@ pub fn accumulate<M: Send, E: Send>(
         parts,
         |part| {
             // A fork shares the weights and has leaves of its own, so that graphs of two threads never meet.
-            let fork = model.clone().fork(&device);
-            let (loss, report) = loss(&fork, part)?;
-            let gradients = loss.map(|loss| GradientsParams::from_grads(loss.backward(), &fork));
-            Ok((gradients, report))
+            gradients(&model.clone().fork(&device), part)
         },
         |_, (gradients, report)| {
             if let Some(gradients) = gradients {

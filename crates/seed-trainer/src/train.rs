@@ -293,7 +293,9 @@ impl<'a> Run<'a> {
     ) -> Result<Self, TrainError> {
         let config = &setup.config;
         let metrics = MetricsWriter::open(folder.path(), newest)?;
-        let mut learner = Learner::new(setup.model.clone(), (&config.optim).into());
+        let learner_of =
+            |model| Learner::new(model, (&config.optim).into()).with_activations((&config.model).into());
+        let mut learner = learner_of(setup.model.clone());
         let (mut reference, mut ema, mut state) = (None, None, TrainerState::default());
         if let Some(update) = newest {
             let place = folder.checkpoint(update);
@@ -301,8 +303,7 @@ impl<'a> Run<'a> {
             let load = |folder: &Path, device: &Device| setup.weights.load(folder, device, dtype(config));
             let model = load(&place, &setup.device.clone().autodiff())?;
             let optimizer = place.join("trainer/optimizer.safetensors");
-            let model = model.train_vision(config.model.train_vision);
-            learner = Learner::new(model, (&config.optim).into());
+            learner = learner_of(model.train_vision(config.model.train_vision));
             learner
                 .load_optimizer(&optimizer, (&config.optim).into(), &setup.device)
                 .map_err(SaveError::from)?;

@@ -2,7 +2,7 @@
 
 use crate::mesh::Mesh;
 use burn::tensor::Tensor;
-use seed_model::{CausalLm, PlacedPicture, ScoreBatch, ScoreError, ScoreRow, Scores};
+use seed_model::{CausalLm, PlacedPicture, ScoreBatch, ScoreError, ScoreRow};
 use std::ops::Range;
 
 /// A row of which only the sampled tokens are scored.
@@ -53,12 +53,6 @@ pub fn sampled_batch(rows: &[SampledRow<'_>], vocab_size: usize) -> Result<Score
     Ok(batch)
 }
 
-/// Scores a batch with gradients where the model collects them: `[sampled tokens]`, row after row.
-pub fn score_batch(model: &CausalLm, batch: &ScoreBatch, temperature: f64, entropy: bool) -> Scores {
-    let hidden = model.hidden(&batch.packed);
-    batch.scores(hidden, model.lm_head(), temperature, entropy)
-}
-
 /// Scores rows on all workers, in passes of at most `micro_tokens` tokens (at least one row each).
 ///
 /// # Errors
@@ -76,7 +70,7 @@ pub fn score_rows(
     let scored = mesh.map(parts.len(), |part| {
         let batch = sampled_batch(&rows[parts[part].clone()], vocab_size)?;
         model.check_pictures(&batch.packed).map_err(ScoreError::Unseen)?;
-        let scores = score_batch(model, &batch, temperature, entropy);
+        let scores = batch.scores(model.hidden(&batch.packed), model.lm_head(), temperature, entropy);
         Ok(split(&batch.lengths, host(scores.logp), scores.entropy.map(host)))
     })?;
     Ok(scored.into_iter().flatten().collect())

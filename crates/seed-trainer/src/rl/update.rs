@@ -1,15 +1,16 @@
 //! The optimiser steps of one update: epochs × mini-batches × passes over the joint loss.
 
 use super::sample::Sample;
-use super::scoring::{SampledRow, host, pack, sampled_batch, score_batch, score_rows};
+use super::scoring::{SampledRow, host, pack, sampled_batch, score_rows};
 use crate::learner::{Learner, accumulate};
 use crate::mesh::Mesh;
 use crate::metrics::Record;
 use burn::module::Module;
+use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, TensorData};
 use seed_core::objective::{ObjectiveConfig, ObjectiveNormalizer, Scope, Teacher};
 use seed_core::{InputError, Metrics, ObjectiveInputs, TokenRows, joint_objective};
-use seed_model::{CausalLm, ScoreError};
+use seed_model::{Activations, CausalLm, ScoreError, Scores, try_loss_and_gradients};
 use std::ops::Range;
 
 /// How an update is cut and stepped.
@@ -154,10 +155,10 @@ fn step(
             Some(&layout.token_mask),
         )?;
     }
-    let first = totals.steps == 0;
+    let (first, activations) = (totals.steps == 0, learner.activations());
     let result = accumulate(mesh, learner.model(), parts.len(), |model, part| {
         let samples = &samples[parts[part].clone()];
-        pass(model, samples, &layouts[part], &counts, options, first)
+        pass(model, activations, samples, &layouts[part], &counts, options, first)
     })?;
     let mut metrics = Metrics::default();
     for report in &result.reports {
@@ -206,20 +207,35 @@ impl Layout {
 
 fn pass(
     model: &CausalLm,
+    activations: Activations,
     samples: &[Sample],
     layout: &Layout,
     counts: &ObjectiveNormalizer,
     options: &UpdateOptions,
     first: bool,
-) -> Result<(Option<Tensor<1>>, PassReport), UpdateError> {
-    let objective = &options.objective;
+) -> Result<(Option<GradientsParams>, PassReport), UpdateError> {
     let student: Vec<SampledRow<'_>> = samples.iter().map(Sample::student).collect();
     let batch = sampled_batch(&student, model.config().vocab_size)?;
     if batch.targets.is_empty() {
         return Ok((None, PassReport { metrics: Metrics::default(), ratio_max: 0.0 }));
     }
-    // Always measured: a run without an entropy bonus still shows its entropy.
-    let scores = score_batch(model, &batch, options.temperature, true);
+    let (report, gradients) = try_loss_and_gradients(model, &batch.packed, activations, |hidden, head| {
+        // Always measured: a run without an entropy bonus still shows its entropy.
+        let scores = batch.scores(hidden, head, options.temperature, true);
+        loss(scores, samples, layout, counts, &options.objective, first)
+    })?;
+    Ok((Some(gradients), report))
+}
+
+/// The joint loss of a pass, and what it reports.
+fn loss(
+    scores: Scores,
+    samples: &[Sample],
+    layout: &Layout,
+    counts: &ObjectiveNormalizer,
+    objective: &ObjectiveConfig,
+    first: bool,
+) -> Result<(PassReport, Tensor<1>), UpdateError> {
     let device = scores.logp.device().inner();
     let old_logp = constant(samples.iter().flat_map(|s| s.old_logp.iter().copied()), &device);
     let ratio_max = if first {
@@ -253,7 +269,7 @@ fn pass(
     };
     let output = joint_objective(objective, inputs, Scope::part_of(counts))?;
     let report = PassReport { metrics: output.diagnostics.read(), ratio_max };
-    Ok((Some(output.loss), report))
+    Ok((report, output.loss))
 }
 
 fn constant(values: impl Iterator<Item = f32>, device: &Device) -> Tensor<1> {

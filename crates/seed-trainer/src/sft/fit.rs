@@ -3,13 +3,13 @@
 use crate::learner::{Learner, accumulate};
 use crate::mesh::Mesh;
 use crate::metrics::Record;
-use crate::rl::scoring::{SampledRow, pack, sampled_batch, score_batch, score_rows};
+use crate::rl::scoring::{SampledRow, pack, sampled_batch, score_rows};
 use crate::schedule::Schedule;
 use crate::streams::{shuffle, stream};
 use seed_core::aggregate::Normalizer;
 use seed_core::sft::sft_loss;
 use seed_core::{InputError, TokenRows};
-use seed_model::{PlacedPicture, ScoreError};
+use seed_model::{PlacedPicture, ScoreError, try_loss_and_gradients};
 use seed_rollout::source::Context;
 
 /// A row to learn from.
@@ -142,16 +142,21 @@ fn fit_step(
         TokenRows::full(&rows.iter().map(learnt).collect::<Vec<_>>())
     };
     let counts = Normalizer::of(&layout(rows));
+    let activations = learner.activations();
     let result = accumulate(mesh, learner.model(), parts.len(), |model, part| {
         let rows = &rows[parts[part].clone()];
         let batch = sampled_batch(rows, model.config().vocab_size)?;
         if batch.targets.is_empty() {
             return Ok((None, 0.0));
         }
-        let logp = score_batch(model, &batch, 1.0, false).logp;
-        let loss = sft_loss(logp, &layout(rows), Some(&counts))?;
-        let value: f32 = loss.clone().inner().into_scalar();
-        Ok::<_, FitError>((Some(loss), f64::from(value)))
+        let (value, gradients) =
+            try_loss_and_gradients(model, &batch.packed, activations, |hidden, head| {
+                let logp = batch.scores(hidden, head, 1.0, false).logp;
+                let loss = sft_loss(logp, &layout(rows), Some(&counts))?;
+                let value: f32 = loss.clone().inner().into_scalar();
+                Ok::<_, FitError>((f64::from(value), loss))
+            })?;
+        Ok::<_, FitError>((Some(gradients), value))
     })?;
     let loss: f64 = result.reports.iter().sum();
     if !loss.is_finite() {

@@ -3,13 +3,14 @@
 use crate::policy::{self, tiny_model};
 use proptest::prelude::*;
 use seed_model::optim::named_gradients;
+use seed_model::{Activations, try_loss_and_gradients};
 use seed_trainer::config::{Config, Layers, ScheduleKind};
 use seed_trainer::learner::{Learner, accumulate};
 use seed_trainer::mesh::Mesh;
 use seed_trainer::observer::Silent;
 use seed_trainer::rl::objective::objective;
 use seed_trainer::rl::sample::Sample;
-use seed_trainer::rl::scoring::{SampledRow, pack, sampled_batch, score_batch, score_rows};
+use seed_trainer::rl::scoring::{SampledRow, pack, sampled_batch, score_rows};
 use seed_trainer::rl::update::{UpdateOptions, update};
 use seed_trainer::schedule::Schedule;
 use seed_trainer::sft::fit::{FitOptions, Lesson, fit, loss_of};
@@ -48,8 +49,12 @@ fn gradients(workers: usize, micro_tokens: usize) -> BTreeMap<String, Vec<f32>> 
     let total: usize = lessons.iter().flat_map(|l| &l.mask).filter(|on| **on).count();
     let result = accumulate(&Mesh::new(workers), &model, parts.len(), |model, part| {
         let batch = sampled_batch(&rows[parts[part].clone()], 64).unwrap();
-        let logp = score_batch(model, &batch, 1.0, false).logp;
-        Ok::<_, ()>((Some(-logp.sum() / total as f64), part))
+        let (part, gradients) =
+            try_loss_and_gradients(model, &batch.packed, Activations::Keep, |hidden, head| {
+                let logp = batch.scores(hidden, head, 1.0, false).logp;
+                Ok::<_, ()>((part, -logp.sum() / total as f64))
+            })?;
+        Ok::<_, ()>((Some(gradients), part))
     })
     .unwrap();
     assert_eq!(result.reports, (0..parts.len()).collect::<Vec<_>>());
@@ -195,6 +200,23 @@ fn passes_and_workers_change_no_update() {
     assert_eq!(run(1, 25), run(3, 25), "workers");
     // One AdamW step divides by the gradient's own size: rounding of tiny gradients grows up to the learning rate.
     close(&whole, &run(1, 25), 2e-4);
+}
+
+#[test]
+fn gradient_checkpointing_changes_no_update() {
+    let config = config(&["opd.coef=0.1", "model.gradient_checkpointing=true"]);
+    let activations = Activations::from(&config.model);
+    assert_eq!(activations, Activations::Recompute);
+    let run = |activations| {
+        let mut learner = Learner::new(tiny_model(64, 3), Default::default()).with_activations(activations);
+        let mut samples = samples(&learner);
+        let options = options(&config, 8, 60);
+        let record = update(&mut learner, &Mesh::new(2), &mut samples, &options, |_| ()).unwrap();
+        (policy::weights(&learner), record.get("actor/grad_norm").unwrap())
+    };
+    let (kept, again) = (run(Activations::Keep), run(activations));
+    assert!((kept.1 / again.1 - 1.0).abs() < 1e-4, "{} and {}", kept.1, again.1);
+    close(&kept.0, &again.0, 2e-4);
 }
 
 #[test]
