@@ -8,6 +8,7 @@
 //! Shape letters: `T` packed tokens, `H` hidden width, `V` vocabulary, `D` head size.
 
 mod attention;
+pub mod chunked;
 // The kernels need no backend; the host sampler uses some of them everywhere.
 #[cfg_attr(not(feature = "cpu"), allow(dead_code))]
 pub(crate) mod cpu;

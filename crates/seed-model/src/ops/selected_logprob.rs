@@ -16,8 +16,8 @@ pub struct SelectedLogprob {
 /// `hidden` is `[T, H]`, `lm_head` `[V, H]` (a transposed view of `[H, V]` is as good), `targets` has `T` ids below `V`.
 /// The softmax runs over all `V` rows, in f32; both results have gradients for `hidden` and `lm_head`.
 ///
-/// The fused version walks over slices of the vocabulary with a running maximum and sum, and computes the logits again in the
-/// backward pass: at most 8 MiB of logits exist at a time.
+/// Logits exist a part at a time, and the backward pass computes them again. In f32 on the CPU a fused kernel walks over slices of the
+/// vocabulary with a running maximum and sum, 8 MiB of logits each; elsewhere chunks of rows with 128 MiB each are worked on.
 ///
 /// # Panics
 /// When `targets.len()` is not `T`, a target is not below `V`, or `temperature` is not positive.
@@ -39,5 +39,5 @@ pub fn selected_logprob(
     if super::on_cpu(&hidden) && super::on_cpu(&lm_head) && tokens > 0 {
         return super::fused::selected_logprob(hidden, lm_head, targets, temperature, entropy);
     }
-    super::portable::selected_logprob(hidden, lm_head, targets, temperature, entropy)
+    super::chunked::within_budget(hidden, lm_head, targets, temperature, entropy)
 }

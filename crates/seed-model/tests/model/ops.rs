@@ -1,8 +1,8 @@
 //! Fused operators against their portable definitions, finite differences, and themselves cut differently.
 
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{DType, Device, FloatDType, Tensor, TensorData};
 use proptest::prelude::*;
-use seed_model::ops::{self, portable};
+use seed_model::ops::{self, chunked, portable};
 
 /// Values in (-1, 1) from a seed, spread by a multiplicative generator.
 pub(crate) fn numbers(count: usize, seed: u64) -> Vec<f32> {
@@ -123,6 +123,20 @@ proptest! {
         prop_assert_eq!(values(&alone.logp), values(&fused().logp));
     }
 
+    #[test]
+    fn chunks_of_rows_equal_the_definition(tokens in 1usize..12, rows in 1usize..14, vocabulary in 2usize..60, temperature in 0.3f64..2.0, transposed: bool, seed in 0u64..1000) {
+        let hidden = leaf([tokens, 9], seed);
+        let targets: Vec<u32> = (0..tokens).map(|t| ((t as u64 * 7919 + seed) % vocabulary as u64) as u32).collect();
+        let head = if transposed { leaf([9, vocabulary], seed + 1) } else { leaf([vocabulary, 9], seed + 1) };
+        let view = || if transposed { head.clone().transpose() } else { head.clone() };
+        let chunked = |entropy| chunked::selected_logprob(hidden.clone(), view(), &targets, temperature, entropy, rows);
+        let plain = || portable::selected_logprob(hidden.clone(), view(), &targets, temperature, true);
+        agree!("logp in chunks", [hidden, head], chunked(false).logp, plain().logp);
+        agree!("logp beside entropy", [hidden, head], chunked(true).logp, plain().logp);
+        agree!("entropy in chunks", [hidden, head], chunked(true).entropy.expect("asked for"), plain().entropy.expect("asked for"));
+        prop_assert!(chunked(false).entropy.is_none());
+    }
+
     /// A token's numbers do not depend on the rows around it: bit for bit.
     #[test]
     fn company_does_not_matter(lengths in prop::collection::vec(1usize..60, 2..5), chosen in 0usize..5, seed in 0u64..1000) {
@@ -227,4 +241,35 @@ fn nan_is_not_hidden() {
     let q = Tensor::<3>::from_floats([[[f32::NAN]], [[1.0]]], &device);
     let y = values(&ops::causal_attention(q.clone(), q.clone().zeros_like(), q.ones_like(), &[2], 1.0));
     assert!(y[0].is_nan() && y[1] == 1.0, "{y:?}");
+}
+
+#[test]
+fn half_width_scores_and_gradients_are_near_the_wide_ones() {
+    let narrow = |tensor: Tensor<2>| tensor.inner().cast(FloatDType::BF16);
+    let (hidden, head) = (narrow(leaf([5, 16], 1)), narrow(leaf([30, 16], 2)));
+    let targets = [3u32, 29, 0, 7, 7];
+    let run = |dtype| {
+        let leaf = |tensor: &Tensor<2>| tensor.clone().cast(dtype).autodiff().require_grad();
+        let (hidden, head) = (leaf(&hidden), leaf(&head));
+        let scored = ops::selected_logprob(hidden.clone(), head.clone(), &targets, 0.8, true);
+        let mut gradients = (weigh(&scored.logp, 3) + weigh(&scored.entropy.unwrap(), 4)).backward();
+        let gradient = |leaf: &Tensor<2>, gradients: &mut _| leaf.grad_remove(gradients).expect("a gradient");
+        let found = [gradient(&hidden, &mut gradients), gradient(&head, &mut gradients)];
+        assert!(found.iter().all(|gradient| gradient.dtype() == DType::from(dtype)));
+        let wide = found.map(|gradient| values(&gradient.cast(FloatDType::F32)));
+        (values(&scored.logp), wide)
+    };
+    let ((logp, gradients), (wanted, wide)) = (run(FloatDType::BF16), run(FloatDType::F32));
+    close(&logp, &wanted, 0.02, "logp");
+    for (found, wanted) in gradients.iter().zip(&wide) {
+        close(found, wanted, 0.03, "gradient");
+    }
+}
+
+#[test]
+fn a_constant_head_gets_no_gradient_in_chunks() {
+    let (hidden, head) = (leaf([5, 4], 1), leaf([7, 4], 2).inner().autodiff());
+    let scored = chunked::selected_logprob(hidden.clone(), head.clone(), &[0, 6, 1, 1, 2], 1.0, false, 2);
+    let gradients = scored.logp.sum().backward();
+    assert!(hidden.grad(&gradients).is_some() && head.grad(&gradients).is_none());
 }
