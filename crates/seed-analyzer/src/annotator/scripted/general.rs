@@ -101,13 +101,18 @@ impl<'a> Facts<'a> {
         }
     }
 
+    /// Actions without effect; a reply without an action has nothing to name.
+    fn idle(&self) -> impl Iterator<Item = &Act<'_>> {
+        self.acts.iter().filter(|act| !act.effect && !act.whole.is_empty())
+    }
+
     /// What cost steps without helping.
     fn detours(&self) -> Vec<String> {
         let mut detours = Vec::new();
         if let Some((act, count)) = self.repeated() {
             detours.push(format!("Once is enough for {}; it was done {count} times.", quote(act)));
         }
-        let idle = list(self.acts.iter().filter(|act| !act.effect).map(|act| quote(act.whole)), 2);
+        let idle = list(self.idle().map(|act| quote(act.whole)), 2);
         if !idle.is_empty() {
             detours.push(format!("Leave out {idle}: nothing changed after it."));
         }
@@ -146,7 +151,7 @@ impl<'a> Facts<'a> {
         if let Some((act, count)) = self.repeated() {
             faults.push(format!("Do not repeat {}: it was done {count} times and did not help.", quote(act)));
         }
-        let idle = list(self.acts.iter().filter(|act| !act.effect).map(|act| quote(act.whole)), 2);
+        let idle = list(self.idle().map(|act| quote(act.whole)), 2);
         if !idle.is_empty() {
             faults.push(format!("Stay away from {idle}: nothing changed after it."));
         }
