@@ -86,6 +86,30 @@ impl Step {
     }
 }
 
+/// The step that ended an episode, once there is one: what [`Environment::step`] goes on returning, with reward 0.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LastStep(Option<Step>);
+
+impl LastStep {
+    /// The answer to a further action; `None` while the episode runs.
+    pub(crate) fn again(&self) -> Option<Step> {
+        self.0.as_ref().map(|last| Step { reward: 0.0, ..last.clone() })
+    }
+
+    /// Keeps the step if it ends the episode, and hands it on.
+    pub(crate) fn keep(&mut self, step: Step) -> Step {
+        if step.is_last() {
+            self.0 = Some(step.clone());
+        }
+        step
+    }
+
+    /// Whether the episode is over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
 /// A running episode factory: reset it with a task, then step it with actions.
 ///
 /// Between episodes an environment keeps nothing that could change the next one: `reset` with the same task and

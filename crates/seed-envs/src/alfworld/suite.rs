@@ -7,7 +7,7 @@ use super::load::{
     game_file, has_games, located,
 };
 use super::state::GameState;
-use crate::environment::{EnvError, Environment, Observation, Step, StepInfo, Suite, Task};
+use crate::environment::{EnvError, Environment, LastStep, Observation, Step, StepInfo, Suite, Task};
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -359,8 +359,7 @@ struct AlfWorldEnvironment {
 struct Episode {
     play: GameState,
     steps: usize,
-    /// The last step, once the episode is over.
-    last: Option<Step>,
+    last: LastStep,
 }
 
 impl Environment for AlfWorldEnvironment {
@@ -375,14 +374,14 @@ impl Environment for AlfWorldEnvironment {
         let play = game.start();
         let text = play.introduction();
         let admissible = Some(play.admissible().clone());
-        self.episode = Some(Episode { play, steps: 0, last: None });
+        self.episode = Some(Episode { play, steps: 0, last: LastStep::default() });
         Ok(Observation { text, admissible, image: None })
     }
 
     fn step(&mut self, action: &str) -> Result<Step, EnvError> {
         let episode = self.episode.as_mut().ok_or(EnvError::NotReset)?;
-        if let Some(last) = &episode.last {
-            return Ok(Step { reward: 0.0, ..last.clone() });
+        if let Some(last) = episode.last.again() {
+            return Ok(last);
         }
         let turn = episode.play.step(action);
         episode.steps += 1;
@@ -404,10 +403,7 @@ impl Environment for AlfWorldEnvironment {
                 details: serde_json::Map::new(),
             },
         };
-        if step.is_last() {
-            episode.last = Some(step.clone());
-        }
-        Ok(step)
+        Ok(episode.last.keep(step))
     }
 
     fn snapshot(&self) -> Box<dyn Environment> {
@@ -416,7 +412,7 @@ impl Environment for AlfWorldEnvironment {
 
     /// The next command of a shortest plan.
     fn expert_action(&self) -> Option<String> {
-        let episode = self.episode.as_ref().filter(|episode| episode.last.is_none())?;
+        let episode = self.episode.as_ref().filter(|episode| !episode.last.is_over())?;
         episode.play.plan().ok()?.commands.into_iter().next()
     }
 }

@@ -6,7 +6,7 @@ use super::card::deal_ezpoints;
 use super::frame::Painter;
 use super::number_line::NumberLine;
 use super::points::Points;
-use crate::environment::{EnvError, Environment, Image, Observation, Step, StepInfo, Suite, Task};
+use crate::environment::{EnvError, Environment, Image, LastStep, Observation, Step, StepInfo, Suite, Task};
 use crate::projection::CardGame;
 use crate::sokoban::suite::{TRAIN_SEEDS, validation_seeds};
 use serde::{Deserialize, Serialize};
@@ -272,7 +272,7 @@ struct Episode {
     table: Option<Arc<Image>>,
     /// The frame of the game as it stands, shared until something changes.
     frame: Option<Arc<Image>>,
-    last: Option<Step>,
+    last: LastStep,
 }
 
 impl Episode {
@@ -301,7 +301,7 @@ impl Environment for CardEnvironment {
     fn reset(&mut self, task: &Task, _seed: u64) -> Result<Observation, EnvError> {
         self.episode = None;
         let play = Play::deal(self.suite.shared.options.game, self.suite.seed(task)?);
-        let mut episode = Episode { play, turns: 0, table: None, frame: None, last: None };
+        let mut episode = Episode { play, turns: 0, table: None, frame: None, last: LastStep::default() };
         let observation = episode.observe(&self.suite.shared, true, false);
         self.episode = Some(episode);
         Ok(observation)
@@ -312,8 +312,8 @@ impl Environment for CardEnvironment {
         let shared = &self.suite.shared;
         let CardOptions { game, max_steps, stop_at_game_limit, .. } = shared.options;
         let episode = self.episode.as_mut().ok_or(EnvError::NotReset)?;
-        if let Some(last) = &episode.last {
-            return Ok(Step { reward: 0.0, ..last.clone() });
+        if let Some(last) = episode.last.again() {
+            return Ok(last);
         }
         let action = action.trim();
         let index = game.actions().iter().position(|token| *token == action);
@@ -332,10 +332,7 @@ impl Environment for CardEnvironment {
                 ..StepInfo::default()
             },
         };
-        if step.is_last() {
-            episode.last = Some(step.clone());
-        }
-        Ok(step)
+        Ok(episode.last.keep(step))
     }
 
     fn snapshot(&self) -> Box<dyn Environment> {
@@ -344,7 +341,7 @@ impl Environment for CardEnvironment {
 
     /// The next token of a shortest formula; the step towards the target; a card below 17.
     fn expert_action(&self) -> Option<String> {
-        let episode = self.episode.as_ref().filter(|episode| episode.last.is_none())?;
+        let episode = self.episode.as_ref().filter(|episode| !episode.last.is_over())?;
         let index = episode.play.expert()?;
         self.suite.shared.options.game.actions().get(index).map(|&token| token.to_owned())
     }

@@ -3,7 +3,7 @@
 use super::file::{DOMAIN, GameFile};
 use super::generate::{Difficulty, Game, Split};
 use crate::alfworld::{Domain, Game as Compiled, GameError, GameState, Grammar, Logic, Problem};
-use crate::environment::{EnvError, Environment, Observation, Step, StepInfo, Suite, Task};
+use crate::environment::{EnvError, Environment, LastStep, Observation, Step, StepInfo, Suite, Task};
 use std::sync::{Arc, OnceLock};
 
 /// What a won episode is worth, as in ALFWorld's training set-up.
@@ -156,7 +156,7 @@ struct HouseholdEnvironment {
 struct Episode {
     state: GameState,
     steps: usize,
-    last: Option<Step>,
+    last: LastStep,
 }
 
 impl Environment for HouseholdEnvironment {
@@ -172,15 +172,15 @@ impl Environment for HouseholdEnvironment {
         })?;
         let state = compiled.start();
         let observation = observe(state.introduction(), &state);
-        self.episode = Some(Episode { state, steps: 0, last: None });
+        self.episode = Some(Episode { state, steps: 0, last: LastStep::default() });
         Ok(observation)
     }
 
     fn step(&mut self, action: &str) -> Result<Step, EnvError> {
         let limit = self.suite.step_limit();
         let episode = self.episode.as_mut().ok_or(EnvError::NotReset)?;
-        if let Some(last) = &episode.last {
-            return Ok(Step { reward: 0.0, ..last.clone() });
+        if let Some(last) = episode.last.again() {
+            return Ok(last);
         }
         let turn = episode.state.step(action);
         episode.steps += 1;
@@ -197,10 +197,7 @@ impl Environment for HouseholdEnvironment {
                 ..StepInfo::default()
             },
         };
-        if step.is_last() {
-            episode.last = Some(step.clone());
-        }
-        Ok(step)
+        Ok(episode.last.keep(step))
     }
 
     fn snapshot(&self) -> Box<dyn Environment> {
@@ -209,7 +206,7 @@ impl Environment for HouseholdEnvironment {
 
     /// The next command of a shortest plan.
     fn expert_action(&self) -> Option<String> {
-        let episode = self.episode.as_ref().filter(|episode| episode.last.is_none())?;
+        let episode = self.episode.as_ref().filter(|episode| !episode.last.is_over())?;
         episode.state.plan().ok()?.commands.into_iter().next()
     }
 }

@@ -3,7 +3,7 @@
 use super::options::{OnFailure, SearchQaOptions};
 use super::protocol::{Protocol, Request};
 use super::retriever::{Found, Retriever};
-use crate::environment::{EnvError, Environment, Observation, Step, StepInfo, Suite, Task};
+use crate::environment::{EnvError, Environment, LastStep, Observation, Step, StepInfo, Suite, Task};
 use crate::household::stream::Stream;
 use crate::projection::trim;
 use serde::{Deserialize, Serialize};
@@ -133,7 +133,7 @@ struct Episode {
     searches: usize,
     /// What is scored: actions, and observations where `passages_count` says so.
     text: String,
-    last: Option<Step>,
+    last: LastStep,
 }
 
 /// What a search brought.
@@ -192,17 +192,16 @@ impl Environment for SearchQaEnvironment {
             turns: 0,
             searches: 0,
             text: String::new(),
-            last: None,
+            last: LastStep::default(),
         });
         Ok(observation)
     }
 
     fn step(&mut self, action: &str) -> Result<Step, EnvError> {
         let mut episode = self.episode.take().ok_or(EnvError::NotReset)?;
-        if let Some(last) = &episode.last {
-            let step = Step { reward: 0.0, ..last.clone() };
+        if let Some(last) = episode.last.again() {
             self.episode = Some(episode);
-            return Ok(step);
+            return Ok(last);
         }
         let options = &self.shared.options;
         let request = options.protocol.request(action);
@@ -259,9 +258,7 @@ impl Environment for SearchQaEnvironment {
             truncated: over && !answered,
             info,
         };
-        if over {
-            episode.last = Some(step.clone());
-        }
+        let step = episode.last.keep(step);
         self.episode = Some(episode);
         Ok(step)
     }
@@ -272,7 +269,7 @@ impl Environment for SearchQaEnvironment {
 
     /// The next query of the question's plan, then its answer; `None` where no plan is known.
     fn expert_action(&self) -> Option<String> {
-        let episode = self.episode.as_ref().filter(|episode| episode.last.is_none())?;
+        let episode = self.episode.as_ref().filter(|episode| !episode.last.is_over())?;
         let Question { plan, golden_answers, .. } = &*episode.question;
         if plan.is_empty() {
             return None;

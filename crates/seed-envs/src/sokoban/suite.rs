@@ -7,7 +7,7 @@ use super::room::{Move, Room};
 use super::solvable::solvable;
 use super::solve::{Solution, solve};
 use super::tiles::Tiles;
-use crate::environment::{EnvError, Environment, Image, Observation, Step, StepInfo, Suite, Task};
+use crate::environment::{EnvError, Environment, Image, LastStep, Observation, Step, StepInfo, Suite, Task};
 use crate::pyrandom::NumpyRandomState;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -258,7 +258,7 @@ struct Episode {
     turns: usize,
     /// The frame of the room as it stands, shared until something moves.
     frame: Option<Arc<Image>>,
-    last: Option<Step>,
+    last: LastStep,
 }
 
 impl Episode {
@@ -278,7 +278,7 @@ impl Environment for SokobanEnvironment {
         self.episode = None;
         let room = self.suite.room(task)?;
         let game = Game::new(room, self.suite.shared.options.max_steps);
-        let mut episode = Episode { game, turns: 0, frame: None, last: None };
+        let mut episode = Episode { game, turns: 0, frame: None, last: LastStep::default() };
         let observation = episode.observe(&self.suite, true);
         self.episode = Some(episode);
         Ok(observation)
@@ -288,8 +288,8 @@ impl Environment for SokobanEnvironment {
     /// unsolvable; the key is missing where that is not known.
     fn step(&mut self, action: &str) -> Result<Step, EnvError> {
         let episode = self.episode.as_mut().ok_or(EnvError::NotReset)?;
-        if let Some(last) = &episode.last {
-            return Ok(Step { reward: 0.0, ..last.clone() });
+        if let Some(last) = episode.last.again() {
+            return Ok(last);
         }
         let (direction, known) = parse(action);
         let turn = episode.game.step(direction);
@@ -308,13 +308,12 @@ impl Environment for SokobanEnvironment {
                 ..StepInfo::default()
             },
         };
-        if step.is_last() {
-            if let Some(solvable) = solvable(room, LAST_LOOK) {
-                step.info.details.insert("dead_end".to_owned(), Value::Bool(!solvable));
-            }
-            episode.last = Some(step.clone());
+        if step.is_last()
+            && let Some(solvable) = solvable(room, LAST_LOOK)
+        {
+            step.info.details.insert("dead_end".to_owned(), Value::Bool(!solvable));
         }
-        Ok(step)
+        Ok(episode.last.keep(step))
     }
 
     fn snapshot(&self) -> Box<dyn Environment> {
@@ -323,7 +322,7 @@ impl Environment for SokobanEnvironment {
 
     /// The next move of a shortest plan; none from a dead state.
     fn expert_action(&self) -> Option<String> {
-        let episode = self.episode.as_ref().filter(|episode| episode.last.is_none())?;
+        let episode = self.episode.as_ref().filter(|episode| !episode.last.is_over())?;
         match solve(episode.game.room()) {
             Solution::Plan(moves) => moves.first().map(|direction| direction.name().to_owned()),
             _ => None,

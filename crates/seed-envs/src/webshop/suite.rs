@@ -12,7 +12,7 @@ use super::python_text::is_space;
 use super::session::{Effect, Session};
 use super::shop::{Ceiling, OFFICIAL_SHUFFLE, Shop, ShopOptions};
 use super::text_env::Dialect;
-use crate::environment::{EnvError, Environment, Observation, Step, StepInfo, Suite, Task};
+use crate::environment::{EnvError, Environment, LastStep, Observation, Step, StepInfo, Suite, Task};
 use crate::pyrandom::{NumpyRandomState, PythonRandom};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -425,7 +425,7 @@ struct Episode {
     session: Session,
     random: PythonRandom,
     steps: usize,
-    last: Option<Step>,
+    last: LastStep,
     /// The page as it stands, made anew only when an action was carried out.
     page: Observation,
 }
@@ -445,15 +445,16 @@ impl Environment for WebShopEnvironment {
         let session = Session::new(shop, goal, &goal.to_string());
         let page = observe(&session, &self.suite.inner.options);
         let random = PythonRandom::from_int(seed.into());
-        self.episode = Some(Episode { session, random, steps: 0, last: None, page: page.clone() });
+        self.episode =
+            Some(Episode { session, random, steps: 0, last: LastStep::default(), page: page.clone() });
         Ok(page)
     }
 
     fn step(&mut self, action: &str) -> Result<Step, EnvError> {
         let options = &self.suite.inner.options;
         let episode = self.episode.as_mut().ok_or(EnvError::NotReset)?;
-        if let Some(last) = &episode.last {
-            return Ok(Step { reward: 0.0, ..last.clone() });
+        if let Some(last) = episode.last.again() {
+            return Ok(last);
         }
         let effect = episode.session.act(action, &mut episode.random);
         episode.steps += 1;
@@ -485,10 +486,7 @@ impl Environment for WebShopEnvironment {
         }
         let truncated = !done && episode.steps >= options.max_steps;
         let step = Step { observation: episode.page.clone(), reward, done, truncated, info };
-        if step.is_last() {
-            episode.last = Some(step.clone());
-        }
-        Ok(step)
+        Ok(episode.last.keep(step))
     }
 
     fn snapshot(&self) -> Box<dyn Environment> {
@@ -497,7 +495,7 @@ impl Environment for WebShopEnvironment {
 
     /// The next action on the way to buying exactly what is asked for.
     fn expert_action(&self) -> Option<String> {
-        let episode = self.episode.as_ref().filter(|episode| episode.last.is_none())?;
+        let episode = self.episode.as_ref().filter(|episode| !episode.last.is_over())?;
         advise(&episode.session)
     }
 }
