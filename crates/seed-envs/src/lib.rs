@@ -28,6 +28,7 @@ pub mod ezpoints;
 pub mod household;
 pub mod picture;
 pub mod projection;
+mod pyjson;
 pub mod pyrandom;
 pub mod runner;
 pub mod search_qa;

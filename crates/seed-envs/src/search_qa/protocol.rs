@@ -8,8 +8,9 @@
 //! | turns | at most `max_turns`; the last one only answers | `max_turns` with search, and one more that only answers |
 //! | senseless text | nothing comes back | a reminder of the two tags comes back |
 
-use super::retriever::{Found, Hit, RetrievalError, python};
+use super::retriever::{Found, Hit, RetrievalError};
 use crate::projection::trim;
+use crate::pyjson::dumps;
 use serde::{Deserialize, Serialize};
 
 /// Which of the two protocols an episode follows.
@@ -114,7 +115,7 @@ fn titled((at, hit): (usize, &Hit)) -> String {
 }
 
 fn information(result: &str, ascii: bool) -> String {
-    format!("\n<information>{{\"result\": {}}}</information>\n", python::dumps(result, ascii))
+    format!("\n<information>{{\"result\": {}}}</information>\n", dumps(result, ascii))
 }
 
 /// What the Python client tells the model about a failure.

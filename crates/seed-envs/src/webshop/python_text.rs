@@ -1,5 +1,6 @@
 //! Python's ways of writing values as text, which the pages, addresses and scores of the reference show.
 
+use crate::pyjson::dumps;
 use regex::Regex;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -75,7 +76,7 @@ pub(crate) fn dict<'t>(entries: impl IntoIterator<Item = (&'t str, &'t str)>) ->
 pub(crate) fn json<'t>(entries: impl IntoIterator<Item = (&'t str, &'t str)>) -> String {
     let items: Vec<String> = entries
         .into_iter()
-        .map(|(key, value)| format!("{}: {}", json_string(key), json_string(value)))
+        .map(|(key, value)| format!("{}: {}", dumps(key, true), dumps(value, true)))
         .collect();
     format!("{{{}}}", items.join(", "))
 }
@@ -89,30 +90,6 @@ pub(crate) fn html_json<'t>(entries: impl IntoIterator<Item = (&'t str, &'t str)
         .replace('>', "\\u003e")
         .replace('&', "\\u0026")
         .replace('\'', "\\u0027")
-}
-
-fn json_string(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            ' '..='~' => out.push(c),
-            c => {
-                for unit in c.encode_utf16(&mut [0; 2]) {
-                    _ = write!(out, "\\u{unit:04x}");
-                }
-            }
-        }
-    }
-    out.push('"');
-    out
 }
 
 #[cfg(test)]
