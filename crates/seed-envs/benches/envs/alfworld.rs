@@ -4,15 +4,14 @@
 //! commands each, observation and admissible list made at every step.
 
 use crate::clock::{processor_seconds, resident};
+use crate::peer;
 use rayon::prelude::*;
 use seed_envs::alfworld::{AlfWorld, AlfWorldOptions, GameState, open_game};
 use seed_envs::pyrandom::PythonRandom;
 use seed_envs::{Environment, Suite};
 use serde_json::{Value, json};
 use std::hint::black_box;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// Steps of a walk.
@@ -84,11 +83,7 @@ fn walk_environment(environment: &mut dyn Environment, suite: &AlfWorld, task: u
 
 /// The benchmark. `--peer PYTHON` also runs the official package with that interpreter.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
-    let peer = match arguments {
-        [] => None,
-        [flag, python] if flag == "--peer" => Some(python),
-        _ => return Err("usage: cargo xtask bench envs alfworld [--peer PYTHON]".into()),
-    };
+    let peer = peer::interpreter(arguments, "alfworld")?;
     let data = data()?;
     let files = game_files(&data);
     println!("alfworld, {} cores, {} games of form 2.1.2", rayon::current_num_threads(), files.len());
@@ -204,7 +199,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 
     let (official_steps, official_reset, source) = match peer {
         Some(python) => {
-            let (steps, reset) = run_peer(python, &files)?;
+            let (steps, reset) = run_peer(&python, &files)?;
             (steps, reset, "measured in this run")
         }
         None => {
@@ -244,31 +239,10 @@ fn run_peer(python: &str, files: &[PathBuf]) -> Result<(f64, f64), String> {
         walks.push(json!({ "file": file, "commands": commands }));
         ours.push(answers);
     }
-    let mut child = Command::new(python)
-        .args(["-c", include_str!("alfworld_peer.py")])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|error| format!("{python}: {error}"))?;
-    if let Some(mut input) = child.stdin.take() {
-        input.write_all(json!(walks).to_string().as_bytes()).map_err(|error| error.to_string())?;
-    }
-    let output = child.wait_with_output().map_err(|error| error.to_string())?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let result: Value =
-        text.lines().last().and_then(|line| serde_json::from_str(line).ok()).ok_or_else(|| {
-            format!("{python}: the official package did not run; is `alfworld` installed there?")
-        })?;
-    let theirs = result["answers"].as_array().cloned().unwrap_or_default();
-    let (mut compared, mut different) = (0, 0);
-    for (ours, theirs) in ours.iter().zip(&theirs) {
-        for (ours, theirs) in ours.iter().zip(theirs.as_array().into_iter().flatten()) {
-            compared += 1;
-            different += usize::from(ours != theirs);
-        }
-    }
+    let hint = "is `alfworld` installed there?";
+    let result = peer::run(python, include_str!("alfworld_peer.py"), &json!(walks), hint)?;
+    let theirs = peer::list(&result, "answers")?.iter().filter_map(Value::as_array).flatten();
+    let (compared, different) = peer::compare(ours.iter().flatten(), theirs);
     println!("official package: {compared} answers compared, {different} differ");
-    let number = |key: &str| result[key].as_f64().ok_or_else(|| format!("the peer gave no `{key}`"));
-    Ok((number("steps_per_cpu_second")?, number("cpu_seconds_per_reset")?))
+    Ok((peer::number(&result, "steps_per_cpu_second")?, peer::number(&result, "cpu_seconds_per_reset")?))
 }

@@ -117,14 +117,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let hint = "put `gym-cards/gym_cards` of the repository RL4VLM/RL4VLM on its path, with numpy, gymnasium, pillow and \
         DejaVuSans.ttf where Pillow finds it";
     let result = peer::run(&python, include_str!("ezpoints_peer.py"), &Value::Array(work), hint)?;
-    let theirs = result["answers"].as_array().cloned().unwrap_or_default();
-    let compared = if painter.is_some() { "frames too" } else { "no frames: no public assets here" };
-    let same = |ours: &Value, theirs: &Value| {
-        (0..if painter.is_some() { 4 } else { 3 }).all(|place| ours[place] == theirs[place])
+    let (parts, frames_too) = match painter {
+        Some(_) => (4, "frames too"),
+        None => (3, "no frames: no public assets here"),
     };
-    let different = ours.iter().zip(&theirs).filter(|(ours, theirs)| !same(ours, theirs)).count();
-    let count = ours.len().min(theirs.len());
-    println!("gym_cards: {count} answers compared ({compared}), {different} differ");
+    let seen = |answer: &Value| -> Vec<Value> { (0..parts).map(|part| answer[part].clone()).collect() };
+    let theirs = peer::list(&result, "answers")?;
+    let (compared, different) = peer::compare(ours.iter().map(seen), theirs.iter().map(seen));
+    println!("gym_cards: {compared} answers compared ({frames_too}), {different} differ");
     for (what, key, ours) in [
         ("episodes with frames", "episodes", rgb),
         ("observations with a frame", "observations", frames),

@@ -34,6 +34,22 @@ pub(crate) fn run(python: &str, script: &str, work: &Value, hint: &str) -> Resul
     })
 }
 
+/// A list that the peer gave.
+pub(crate) fn list<'v>(result: &'v Value, key: &str) -> Result<&'v [Value], String> {
+    result[key].as_array().map(Vec::as_slice).ok_or_else(|| format!("the peer gave no list `{key}`"))
+}
+
+/// How many answers both sides gave, and how many of these differ.
+pub(crate) fn compare<O: PartialEq<T>, T>(
+    ours: impl IntoIterator<Item = O>,
+    theirs: impl IntoIterator<Item = T>,
+) -> (usize, usize) {
+    ours.into_iter().zip(theirs).fold((0, 0), |(compared, different), (ours, theirs)| {
+        (compared + 1, different + usize::from(ours != theirs))
+    })
+}
+
+/// A number that the peer gave.
 pub(crate) fn number(result: &Value, key: &str) -> Result<f64, String> {
     result[key].as_f64().ok_or_else(|| format!("the peer gave no `{key}`"))
 }

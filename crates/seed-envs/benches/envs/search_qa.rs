@@ -2,6 +2,7 @@
 //! under load.
 
 use crate::clock::{processor_seconds, resident};
+use crate::peer;
 use rayon::prelude::*;
 use seed_envs::household::stream::Stream;
 use seed_envs::search_qa::retriever::Retriever;
@@ -12,7 +13,6 @@ use seed_envs::search_qa::retriever::http::{HttpOptions, HttpRetriever};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// Hits of a query.
@@ -156,42 +156,23 @@ fn lexical(
     }
     let Some(python) = peer else { return Ok(()) };
 
-    let theirs = bm25s(python, files, queries, profile == Bm25Profile::STEM_LUCENE)?;
-    let number = |key: &str| theirs[key].as_f64().ok_or_else(|| format!("the peer gave no `{key}`"));
-    let (their_build, their_query) = (number("index_wall")?, number("query_cpu")?);
+    let stem = profile == Bm25Profile::STEM_LUCENE;
+    let task = json!({"corpus": files, "queries": queries, "k": TOP_K, "stem": stem});
+    let hint = "`pip install bm25s==0.3.16 PyStemmer==3.1.0` there";
+    let result = peer::run(python, include_str!("search_qa_peer.py"), &task, hint)?;
+    let (their_build, their_query) =
+        (peer::number(&result, "index_wall")?, peer::number(&result, "query_cpu")?);
     let their_rate = queries.len() as f64 / their_query;
     println!("  bm25s: building {their_build:.3} s, queries per CPU second {their_rate:.0}");
     println!("  ratio, queries per CPU second                {:10.1}x", asked / cpu / their_rate);
     println!("  ratio, building on the clock                 {:10.1}x", their_build / build);
-    let mut equal = 0;
-    for (ours, theirs) in found.iter().zip(theirs["top"].as_array().into_iter().flatten()) {
-        let ours = ours
-            .iter()
-            .map(|(passage, _)| corpus.document(*passage).map(|document| Value::from(document.id)));
-        let ours: Vec<Value> = ours.collect::<Result<_, _>>().map_err(text)?;
-        equal += usize::from(Some(&ours) == theirs.as_array());
-    }
+    let id = |&(passage, _): &(usize, f64)| corpus.document(passage).map(|document| document.id);
+    let ids = |found: &Vec<(usize, f64)>| found.iter().map(id).collect::<Result<Value, _>>();
+    let ours: Vec<Value> = found.iter().map(ids).collect::<Result<_, _>>().map_err(text)?;
+    let (compared, different) = peer::compare(&ours, peer::list(&result, "top")?);
+    let equal = compared - different;
     println!("  equal lists of {TOP_K} (bm25s sums in single precision) {equal} of {}", queries.len());
     Ok(())
-}
-
-fn bm25s(python: &str, files: &[PathBuf], queries: &[String], stem: bool) -> Result<Value, String> {
-    let mut child = Command::new(python)
-        .args(["-c", include_str!("search_qa_peer.py")])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|error| format!("{python}: {error}"))?;
-    let task = json!({"corpus": files, "queries": queries, "k": TOP_K, "stem": stem});
-    if let Some(mut input) = child.stdin.take() {
-        input.write_all(task.to_string().as_bytes()).map_err(|error| error.to_string())?;
-    }
-    let output = child.wait_with_output().map_err(|error| error.to_string())?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    text.lines().last().and_then(|line| serde_json::from_str(line).ok()).ok_or_else(|| {
-        format!("{python}: bm25s did not run; `pip install bm25s==0.3.16 PyStemmer==3.1.0` there")
-    })
 }
 
 fn dense(work: &Path, rows: usize) -> Result<(), String> {

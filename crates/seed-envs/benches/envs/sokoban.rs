@@ -125,9 +125,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     }
     let hint = "install it there: pip install gym-sokoban==0.0.6 gym==0.26.2 'numpy<2' imageio";
     let result = peer::run(&python, include_str!("sokoban_peer.py"), &Value::Array(work), hint)?;
-    let theirs = result["answers"].as_array().cloned().unwrap_or_default();
-    let different = ours.iter().zip(&theirs).filter(|(ours, theirs)| ours != theirs).count();
-    println!("gym-sokoban: {} answers compared, {different} differ", ours.len().min(theirs.len()));
+    let (compared, different) = peer::compare(&ours, peer::list(&result, "answers")?);
+    println!("gym-sokoban: {compared} answers compared, {different} differ");
     for (what, key, ours) in [
         ("rooms (its own search: eight moves)", "rooms", made),
         ("text steps, with dead-end test", "text", text),

