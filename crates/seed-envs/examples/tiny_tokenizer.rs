@@ -6,8 +6,10 @@ use seed_envs::household::vocabulary;
 use std::path::PathBuf;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let workspace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/tiny");
-    let folder = std::env::args().nth(1).map_or_else(|| PathBuf::from(workspace), PathBuf::from);
+    // The running cargo's word first: the binary may come from a target folder that several clones share.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    let folder = std::env::args().nth(1).map_or_else(|| package.join("../../data/tiny"), PathBuf::from);
     std::fs::create_dir_all(&folder)?;
     for (name, contents) in [
         ("tokenizer.json", vocabulary::tokenizer_json()),

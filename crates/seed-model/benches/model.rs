@@ -101,7 +101,10 @@ fn main() -> ExitCode {
 }
 
 fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    // The running cargo's word first: the binary may come from a target folder that several clones share.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    package.join("../..")
 }
 
 fn row(case: &str, ours: &Value, theirs: Option<&Value>) {

@@ -3,7 +3,10 @@ use seed_analyzer::insert::{self, Fit, Overflow, Place, SkillBlock, SkillKind};
 use std::path::PathBuf;
 
 fn template(path: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../configs/prompts").join(path);
+    // The running cargo's word first: the binary may come from a target folder that several clones share.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    let path = package.join("../../configs/prompts").join(path);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     // A prompt without a skill has no trace of the slot.
     text.replace("{{skill}}\n", "").trim_end().to_owned()

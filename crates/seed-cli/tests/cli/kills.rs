@@ -1,7 +1,7 @@
 //! A run that is killed by the system, wherever it stands, and goes on.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -53,7 +53,10 @@ impl Run {
         if self.folder().exists() {
             command.arg("--resume").arg(self.folder());
         } else {
-            let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/tiny/base");
+            // The running cargo's word first: the binary may come from a target folder that several clones share.
+            let package = std::env::var_os("CARGO_MANIFEST_DIR")
+                .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+            let base = package.join("../../data/tiny/base");
             let own = [
                 format!("runs_dir={}", self.runs.display()),
                 format!("name={}", self.name),

@@ -2,12 +2,19 @@
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+/// The workspace's folder.
+pub(crate) fn workspace() -> PathBuf {
+    // The running cargo's word first: the binary may come from a target folder that several clones share.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    package.join("../..")
+}
 
 /// The folder `data/ezpoints` of the reference data.
 pub(crate) fn data() -> PathBuf {
-    let shared = std::env::var_os("SEED_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
+    let shared = std::env::var_os("SEED_SHARED").map_or_else(|| workspace().join("../shared"), PathBuf::from);
     let data = shared.join("data/ezpoints");
     assert!(data.is_dir(), "no folder {}: set SEED_SHARED to the folder `shared`", data.display());
     data

@@ -1,6 +1,6 @@
 //! The suites: conformance, names, views, experts, pictures.
 
-use crate::shared::data;
+use crate::shared::{data, workspace};
 use seed_envs::conformance::{Conformance, check};
 use seed_envs::ezpoints::frame::SIDE;
 use seed_envs::ezpoints::{CardGames, CardOptions, CardView};
@@ -167,7 +167,7 @@ fn settings_are_checked_and_the_game_limit_can_end_an_episode() {
 
 #[test]
 fn the_committed_tokenizer_is_what_the_recipe_makes() {
-    let base = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/tiny-visual/base");
+    let base = workspace().join("data/tiny-visual/base");
     let text = std::fs::read_to_string(base.join("tokenizer.json")).expect("the committed base");
     let committed: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(committed, seed_envs::ezpoints::vocabulary::tokenizer_json());

@@ -5,11 +5,18 @@ use seed_model::checkpoint::WeightFiles;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
+/// This package's folder.
+pub(crate) fn package() -> PathBuf {
+    // The running cargo's word first: the binary may come from a target folder that several clones share.
+    std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from)
+}
+
 /// `SEED_SHARED/vectors/<part>`, which must exist.
 #[track_caller]
 pub(crate) fn vectors(part: &str) -> PathBuf {
-    let shared = std::env::var_os("SEED_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
+    let shared =
+        std::env::var_os("SEED_SHARED").map_or_else(|| package().join("../../../shared"), PathBuf::from);
     let path = shared.join("vectors").join(part);
     assert!(path.exists(), "{} is not there; set SEED_SHARED to the folder `shared`", path.display());
     path
@@ -60,7 +67,7 @@ pub(crate) fn relative(found: &[f32], expected: &[f32]) -> f32 {
 #[track_caller]
 pub(crate) fn artefact(part: &str, what: &str) -> PathBuf {
     let root = std::env::var_os("SEED_ARTEFACTS")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/artefacts"), PathBuf::from);
+        .map_or_else(|| package().join("../../target/artefacts"), PathBuf::from);
     let path = root.join(part);
     assert!(path.exists(), "{} is not there; run `cargo xtask fetch {what}`", path.display());
     path

@@ -4,11 +4,9 @@ use crate::reference::*;
 use seed_model::decoder::rotary_tables;
 use seed_model::{ModelConfig, RopeScaling};
 use serde_json::{Value, json};
-use std::path::Path;
 
 fn cases() -> Vec<Value> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/model/rope_reference.json");
-    json(&path).as_array().unwrap().clone()
+    json(&package().join("tests/model/rope_reference.json")).as_array().unwrap().clone()
 }
 
 #[test]

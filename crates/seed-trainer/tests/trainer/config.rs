@@ -206,7 +206,7 @@ fn the_resolved_file_reads_back_to_the_same_values() {
 
 #[test]
 fn the_reference_page_is_up_to_date() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let page = crate::policy::workspace().join("docs/configuration.md");
     crate::files::generated_part(&page, "keys", &seed_trainer::reference::configuration_keys());
     crate::files::generated_part(&page, "presets", &seed_trainer::reference::presets());
 }

@@ -25,7 +25,7 @@ pub(crate) fn generated_part(page: &Path, name: &str, expected: &str) {
 
 #[test]
 fn the_metrics_page_is_up_to_date() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
+    let page = crate::policy::workspace().join("docs/metrics.md");
     generated_part(&page, "metrics", &seed_trainer::reference::metrics());
 }
 

@@ -66,9 +66,17 @@ pub(crate) fn tiny_model(vocabulary: usize, seed: u64) -> CausalLm {
     CausalLm::init(&shape(vocabulary, 0), seed, &seed_model::device::select("cpu").unwrap().autodiff())
 }
 
+/// The workspace's folder.
+pub(crate) fn workspace() -> PathBuf {
+    // The running cargo's word first: the binary may come from a target folder that several clones share.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    package.join("../..")
+}
+
 /// The quick start's tokenizer.
 pub(crate) fn tokenizer_folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/tiny")
+    workspace().join("data/tiny")
 }
 
 /// A fresh policy of one layer over the quick start's tokenizer, as a Hugging Face folder.

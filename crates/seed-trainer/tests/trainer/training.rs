@@ -387,7 +387,7 @@ fn episodes_of_other_settings_are_refused() {
 #[test]
 fn every_method_makes_an_update() {
     let dir = tempfile::tempdir().unwrap();
-    let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/skills/household.json");
+    let library = policy::workspace().join("configs/skills/household.json");
     let library = format!("analyzer.library={}", library.display());
     for method in seed_trainer::config::Method::ALL {
         let name = format!("{method}");

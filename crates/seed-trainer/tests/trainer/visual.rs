@@ -1,5 +1,6 @@
 //! A policy that sees: pictures through roll-outs, analyses and the teacher's branch.
 
+use crate::policy::workspace;
 use burn::tensor::FloatDType;
 use seed_model::{CausalLm, ModelConfig, device};
 use seed_rollout::collect::{Collector, Episode, GroupPlan};
@@ -17,10 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 fn folder() -> PathBuf {
-    let shared = std::env::var_os("SEED_SHARED").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")),
-        PathBuf::from,
-    );
+    let shared = std::env::var_os("SEED_SHARED").map_or_else(|| workspace().join("../shared"), PathBuf::from);
     shared.join("vectors/qwen2_5_vl_tiny/float32")
 }
 
@@ -102,7 +100,7 @@ fn frames_reach_the_analysis_and_both_branches() {
 
 /// Two updates of the visual example, cut down.
 fn visual_run(dir: &Path, base: &Path, name: &str, sets: &[&str]) -> Finished {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let workspace = workspace();
     let layers = Layers::new().file(&workspace.join("configs/ezpoints-visual.toml")).unwrap();
     let places = [
         format!("name={name}"),
@@ -135,7 +133,7 @@ fn tensors(folder: &Path) -> Vec<(String, Vec<f32>)> {
 fn the_visual_example_trains_with_a_constant_tower_and_with_one_that_learns() {
     let dir = tempfile::tempdir().unwrap();
     let base = dir.path().join("base");
-    let prompts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/prompts/ezpoints_tiny");
+    let prompts = workspace().join("configs/prompts/ezpoints_tiny");
     pretrain(&prompts, &base, 4, &Silent).unwrap();
     let tokenizer = seed_model::Tokenizer::load(&base).unwrap();
     for (text, tokens) in [
