@@ -6,7 +6,7 @@ use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::Device;
 use seed_model::optim::{AdamW, AdamWOptions, GradientAccumulator, StateError, clip_global_norm};
-use seed_model::{Activations, CausalLm, lora};
+use seed_model::{Activations, CausalLm};
 use std::path::Path;
 
 /// A model that is trained and the state of its optimiser.
@@ -86,11 +86,6 @@ impl Learner {
     ) -> Result<(), StateError> {
         self.optimizer = AdamW::load(path, options, device)?;
         Ok(())
-    }
-
-    /// Whether an adapter is trained in place of all weights.
-    pub fn has_adapter(&self) -> bool {
-        lora::has_adapter(self.model())
     }
 }
 
