@@ -182,7 +182,8 @@ impl Setup {
     /// Loads and checks everything that a run needs.
     ///
     /// # Errors
-    /// [`TrainError`] for a device, model, environment or split that is not there.
+    /// [`TrainError`] for a device, model, environment, split or recorded file that is not there, and for episodes that
+    /// were recorded under other settings.
     pub fn open(config: &Config) -> Result<Self, TrainError> {
         let device = seed_model::device::select(&config.run.device)?;
         let folder = Path::new(&config.model.path);
@@ -209,7 +210,7 @@ impl Setup {
         };
         let recorded = match config.rollout.recorded.as_str() {
             "" => None,
-            path => Some(Recorded::find(Path::new(path))?),
+            path => Some(Recorded::open(Path::new(path), config, &world)?),
         };
         Ok(Self {
             config: config.clone(),

@@ -70,11 +70,18 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// One file, or every file of roll-outs in a folder.
+    /// One file, or every file of roll-outs in a folder; the first line of each is read and compared.
     ///
     /// # Errors
-    /// [`RecordedError`] for a folder that cannot be listed or holds none.
-    pub fn find(path: &Path) -> Result<Self, RecordedError> {
+    /// [`RecordedError`] for a folder that cannot be listed or holds none, a file that cannot be read, or one recorded
+    /// in another environment, layout, temperature or vocabulary than this run's.
+    pub fn open(path: &Path, config: &Config, world: &World) -> Result<Self, RecordedError> {
+        let found = Self::find(path)?;
+        found.files.iter().try_for_each(|file| read(file, config, world).map(drop))?;
+        Ok(found)
+    }
+
+    fn find(path: &Path) -> Result<Self, RecordedError> {
         if !path.is_dir() {
             return Ok(Self { files: vec![path.to_path_buf()] });
         }
@@ -102,8 +109,8 @@ impl Recorded {
     /// The episodes of update number `completed`, from 0.
     ///
     /// # Errors
-    /// [`RecordedError`] when the file is damaged, or was recorded in another environment, layout, temperature, group
-    /// size or vocabulary than this run's.
+    /// [`RecordedError`] when the file is damaged, has groups of another size than this run's, or is no longer the one
+    /// that was opened.
     pub fn collection(
         &self,
         completed: u64,
@@ -111,13 +118,18 @@ impl Recorded {
         world: &World,
     ) -> Result<Collection, RecordedError> {
         let path = &self.files[(completed % self.files.len() as u64) as usize];
-        let reader = Reader::open(path)?;
-        agrees(path, reader.header(), config, world)?;
-        let mut episodes = reader.collect::<Result<Vec<Episode>, _>>()?;
+        let mut episodes = read(path, config, world)?.collect::<Result<Vec<Episode>, _>>()?;
         number(path, &mut episodes, config.rollout.group)?;
         let stats = CollectStats::of(&episodes);
         Ok(Collection { episodes, stats })
     }
+}
+
+/// Opens a file of this run's settings.
+fn read(path: &Path, config: &Config, world: &World) -> Result<Reader, RecordedError> {
+    let reader = Reader::open(path)?;
+    agrees(path, reader.header(), config, world)?;
+    Ok(reader)
 }
 
 /// Compares what changes the meaning of ids, rows and log-probabilities.

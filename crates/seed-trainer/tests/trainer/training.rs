@@ -361,11 +361,13 @@ fn episodes_of_other_settings_are_refused() {
     let recorded = format!("rollout.recorded={}", live.folder.join("rollouts").display());
     let empty = format!("rollout.recorded={}", dir.path().join("empty").display());
     fs::create_dir(dir.path().join("empty")).unwrap();
-    for (set, words) in [
-        ("rollout.temperature=0.5", "`rollout.temperature` is 1 here and 0.5 in this run"),
-        ("rollout.group=2", "group 0 has 3 episodes, `rollout.group` is 2"),
-        ("rollout.layout=step", "`rollout.layout` is Transcript here and Step in this run"),
-        (empty.as_str(), "found no `*.jsonl`"),
+    // All but the size of groups, which no header says, is found before the run starts.
+    for (set, words, early) in [
+        ("rollout.temperature=0.5", "`rollout.temperature` is 1 here and 0.5 in this run", true),
+        ("rollout.group=2", "group 0 has 3 episodes, `rollout.group` is 2", false),
+        ("rollout.layout=step", "`rollout.layout` is Transcript here and Step in this run", true),
+        (empty.as_str(), "found no `*.jsonl`", true),
+        ("rollout.recorded=/nowhere.jsonl", "/nowhere.jsonl: cannot read", true),
     ] {
         let fixed = [
             format!("runs_dir={}", dir.path().display()),
@@ -374,6 +376,7 @@ fn episodes_of_other_settings_are_refused() {
         let layers = Layers::new().set(policy::TINY_RUN).unwrap().set(&fixed).unwrap().set(sets).unwrap();
         let layers = layers.set([&recorded]).unwrap().set([set]).unwrap();
         let error = train::train(&layers.resolve().unwrap(), &Silent).unwrap_err();
+        assert_eq!(matches!(error, train::TrainError::Recorded(_)), early, "{set}: {error}");
         let mut text = error.to_string();
         let mut source = std::error::Error::source(&error);
         while let Some(inner) = source {
