@@ -28,9 +28,11 @@
 //! | [`GameState`] | one play: [`GameState::step`], [`GameState::admissible`], [`GameState::won`], [`GameState::plan`] |
 //! | [`AlfWorld`] | the official data as a [`Suite`](crate::Suite) of tasks |
 //! | [`HandcodedExpert`] | the official package's rule-based expert |
+//! | [`demonstration`] | episodes of a player with bad habits, to imitate |
 //! | [`GameOrder`] | the order in which the official package plays its games |
 
 mod compile;
+pub mod demonstration;
 mod error;
 mod game;
 mod grammar;

@@ -173,9 +173,10 @@ static STYLES: [Style; 14] = [
         history: HistoryStyle::Bracketed,
         list: ListStyle::Quoted,
         page: false,
+        // The game can be played without its list of commands, which costs most of a prompt.
         required: [
-            &[Slot::Observation, Slot::Admissible, Slot::Skill],
-            &[Slot::Task, Slot::History, Slot::Observation, Slot::Admissible, Slot::Skill],
+            &[Slot::Observation, Slot::Skill],
+            &[Slot::Task, Slot::History, Slot::Observation, Slot::Skill],
             &[Slot::Observation],
         ],
         char_limit: None,

@@ -183,6 +183,12 @@ impl AlfWorld {
         Self::open(root.unwrap_or_default(), options)
     }
 
+    /// Where the data lies.
+    pub(super) fn root(&self) -> &Path {
+        let (Layout::Folders(root) | Layout::Compact(root)) = &self.inner.layout;
+        root
+    }
+
     /// What was left out of a split, which is loaded for it.
     ///
     /// # Errors

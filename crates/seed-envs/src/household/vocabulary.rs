@@ -116,6 +116,27 @@ pub fn tokenizer_json() -> Value {
     tokenizer_of(pieces(), added_tokens())
 }
 
+/// The pieces of a text as the pre-tokenizer cuts it, words alone, with the blank before them where there is one.
+pub fn words(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let is_word = |c: char| c.is_alphabetic() || c == '_';
+        let start = rest.find(is_word)?;
+        let end = start + rest[start..].find(|c| !is_word(c)).unwrap_or(rest.len() - start);
+        let start = start - usize::from(rest[..start].ends_with(' '));
+        let word = &rest[start..end];
+        rest = &rest[end..];
+        Some(word)
+    })
+}
+
+/// The contents of `tokenizer.json` and `tokenizer_config.json` of this vocabulary with further words behind its own.
+pub fn tokenizer_with(words: impl IntoIterator<Item = impl AsRef<str>>) -> (Value, Value) {
+    let pieces = with_pieces(pieces(), words);
+    let config = config_of(pieces.len(), added_tokens(), CHAT_TEMPLATE);
+    (tokenizer_of(pieces, added_tokens()), config)
+}
+
 /// The contents of a `tokenizer.json` with these pieces and, behind them, added tokens (special or not).
 pub(crate) fn tokenizer_of(pieces: Vec<String>, added: impl Iterator<Item = (&'static str, bool)>) -> Value {
     let added: Vec<Value> = added

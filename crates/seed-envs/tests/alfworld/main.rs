@@ -1,5 +1,6 @@
 //! ALFWorld against recordings of the official package.
 
+mod demonstrations;
 mod experts;
 mod hostile;
 mod plans;

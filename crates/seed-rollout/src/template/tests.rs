@@ -247,7 +247,7 @@ fn refused(files: &[(&str, &str)], expected: &str) {
 fn broken_templates_name_file_and_slot() {
     let good = "{{observation}}\n{{skill}}\n{{admissible}}";
     refused(&[("first.txt", "a\n{{observaton}}")], "first.txt:2: unknown slot `observaton`; known are task,");
-    refused(&[("first.txt", "{{observation}}\n{{skill}}\n")], "first.txt: slot `admissible` is missing");
+    refused(&[("first.txt", "{{skill}}\n{{admissible}}\n")], "first.txt: slot `observation` is missing");
     refused(&[("first.txt", good), ("history.txt", good)], "history.txt: slot `task` is missing");
     refused(&[("first.txt", "{{observation}}\n\n{{admissible")], "first.txt:3: `{{` without `}}`");
     refused(&[("first.txt", "x {{skill}}\n{{observation}}{{admissible}}")], "first.txt:1: the slot `skill`");
