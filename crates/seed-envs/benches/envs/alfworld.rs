@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use seed_envs::alfworld::{AlfWorld, AlfWorldOptions, GameState, open_game};
 use seed_envs::pyrandom::PythonRandom;
 use seed_envs::{Environment, Suite};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -241,8 +241,7 @@ fn run_peer(python: &str, files: &[PathBuf]) -> Result<(f64, f64), String> {
     }
     let hint = "is `alfworld` installed there?";
     let result = peer::run(python, include_str!("alfworld_peer.py"), &json!(walks), hint)?;
-    let theirs = peer::list(&result, "answers")?.iter().filter_map(Value::as_array).flatten();
-    let (compared, different) = peer::compare(ours.iter().flatten(), theirs);
+    let (compared, different) = peer::compare_walks(&ours, peer::list(&result, "answers")?)?;
     println!("official package: {compared} answers compared, {different} differ");
     Ok((peer::number(&result, "steps_per_cpu_second")?, peer::number(&result, "cpu_seconds_per_reset")?))
 }

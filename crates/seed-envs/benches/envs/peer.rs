@@ -49,6 +49,22 @@ pub(crate) fn compare<O: PartialEq<T>, T>(
     })
 }
 
+/// As [`compare`], for walks that each side gave one after the other.
+pub(crate) fn compare_walks<O: PartialEq<Value>>(
+    ours: &[Vec<O>],
+    theirs: &[Value],
+) -> Result<(usize, usize), String>
+where
+    for<'a> &'a O: PartialEq<&'a Value>,
+{
+    if ours.len() != theirs.len() {
+        return Err(format!("the peer answered {} walks of {}", theirs.len(), ours.len()));
+    }
+    let one = |(ours, theirs): (&Vec<O>, &Value)| compare(ours, theirs.as_array().into_iter().flatten());
+    let sum = |a: (usize, usize), b: (usize, usize)| (a.0 + b.0, a.1 + b.1);
+    Ok(ours.iter().zip(theirs).map(one).fold((0, 0), sum))
+}
+
 /// A number that the peer gave.
 pub(crate) fn number(result: &Value, key: &str) -> Result<f64, String> {
     result[key].as_f64().ok_or_else(|| format!("the peer gave no `{key}`"))

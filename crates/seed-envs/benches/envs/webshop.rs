@@ -14,7 +14,7 @@ use seed_envs::webshop::{
     WebShopOptions,
 };
 use seed_envs::{Environment, Suite};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -377,8 +377,7 @@ fn run_peer(
     });
     let hint = "`webshop_peer.py` says what has to be installed there";
     let result = peer::run(python, include_str!("webshop_peer.py"), &job, hint)?;
-    let theirs = peer::list(&result, "answers")?.iter().filter_map(Value::as_array).flatten();
-    let (compared, different) = peer::compare(ours.iter().flatten(), theirs);
+    let (compared, different) = peer::compare_walks(&ours, peer::list(&result, "answers")?)?;
     println!("official environment: {compared} pages, lists and rewards compared, {different} differ");
     println!(
         "official environment: index built in {:.1} s on the clock, {:.0} MB resident, {:.2} steps per second on the clock",
