@@ -5,8 +5,9 @@ use crate::failure::Failure;
 use clap::Args;
 use seed_model::plan::{Plan, Trained, Workload, plan};
 use seed_model::{ConfigError, Lora, ModelConfig};
-use seed_trainer::config::{Config, Dtype, Layout, TeacherWeights};
+use seed_trainer::config::Config;
 use seed_trainer::mesh::Mesh;
+use seed_trainer::workload::{accumulates, rows_of_a_pass};
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
@@ -16,7 +17,7 @@ pub(crate) struct Arguments {
     sources: Vec<PathBuf>,
     #[command(flatten)]
     selection: Selection,
-    /// Rows of a forward and backward pass; without it, what fits `batch.micro_tokens`
+    /// Rows of a forward and backward pass, over all devices; without it, what fits `batch.micro_tokens` on each
     #[arg(long)]
     rows: Option<usize>,
     /// Tokens of a row before its response
@@ -34,9 +35,9 @@ pub(crate) struct Arguments {
     /// bf16 weights and activations, f32 master weights
     #[arg(long)]
     bf16: bool,
-    /// Devices that share the rows of a pass
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    devices: usize,
+    /// Devices with a pass each; without it, as many as `run.device` names
+    #[arg(long, value_name = "N")]
+    devices: Option<usize>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -70,47 +71,56 @@ fn in_full(error: &dyn std::error::Error) -> String {
         .fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-/// The largest pass of a run, its workers, and what it generates at the same time.
+/// What the configuration asks for, but for what the command line says.
 fn workload(config: &Config, arguments: &Arguments) -> Result<Workload, Failure> {
-    let rollout = &config.rollout;
-    let (prompt, response) = match rollout.layout {
-        Layout::Step => (rollout.max_prompt_tokens, rollout.max_response_tokens),
-        // All of a transcript may be sampled, but for its first prompt.
-        Layout::Transcript => {
-            let prompt = rollout.max_prompt_tokens.min(rollout.max_transcript_tokens);
-            (prompt, rollout.max_transcript_tokens - prompt)
-        }
-    };
-    let (prompt, response) = (arguments.prompt.unwrap_or(prompt), arguments.response.unwrap_or(response));
-    let fitting = (config.batch.micro_tokens / (prompt + response).max(1)).max(1);
-    let rows = arguments.rows.unwrap_or(fitting);
-    for (name, value) in [("rows", rows), ("prompt", prompt), ("devices", arguments.devices)] {
+    let (devices, passes) = devices(config, arguments)?;
+    let configured = seed_trainer::workload::workload(config, devices, passes);
+    let prompt = arguments.prompt.unwrap_or(configured.prompt_tokens);
+    let response = arguments.response.unwrap_or(configured.response_tokens);
+    let rows = arguments.rows.unwrap_or(rows_of_a_pass(config, prompt + response) * devices);
+    for (name, value) in [("rows", rows), ("prompt", prompt), ("devices", devices)] {
         if value == 0 {
             return Err(Failure::usage(format!("`--{name}` is 0, expected at least 1")));
         }
     }
-    let workers = Mesh::new(config.run.workers).workers();
-    let steps = config.batch.mini_rows;
-    let rank = arguments.lora.unwrap_or(config.model.lora_rank);
-    let bf16 = arguments.bf16 || config.model.dtype == Dtype::Bf16;
-    // The model that stage 2 started from shares no weight with the actor after the first optimiser step.
-    let reference = config.loss.kl_coef > 0.0 || config.opd.teacher_weights == TeacherWeights::Reference;
-    let average = config.opd.teacher_weights == TeacherWeights::Ema;
     Ok(Workload {
-        passes: workers,
-        accumulate: steps == 0 || steps > rows,
-        copies: usize::from(reference) + usize::from(average),
-        trained: if rank == 0 {
-            Trained::Full
-        } else {
-            Trained::Adapter(Lora::new(rank, config.model.lora_alpha))
+        rows,
+        prompt_tokens: prompt,
+        response_tokens: response,
+        accumulate: accumulates(config, rows.div_ceil(devices)),
+        trained: match arguments.lora {
+            None => configured.trained,
+            Some(0) => Trained::Full,
+            Some(rank) => Trained::Adapter(Lora::new(rank, config.model.lora_alpha)),
         },
-        weight_bytes: if bf16 { 2 } else { 4 },
-        recompute: arguments.recompute || config.model.gradient_checkpointing,
-        sequences: rollout.concurrency,
-        devices: arguments.devices,
-        ..Workload::new(rows, prompt, response)
+        weight_bytes: if arguments.bf16 { 2 } else { configured.weight_bytes },
+        recompute: arguments.recompute || configured.recompute,
+        ..configured
     })
+}
+
+/// How many devices, and passes at a time on each. What `run.device` names need not be in this machine; `auto` is planned as the
+/// CPU.
+fn devices(config: &Config, arguments: &Arguments) -> Result<(usize, usize), Failure> {
+    let (named, workers) = (config.run.device.as_str(), config.run.workers);
+    let devices = match (arguments.devices, named) {
+        (Some(devices), _) => devices,
+        (None, "cuda:all") => {
+            return Err(Failure::usage("`run.device` is `cuda:all`: say how many with `--devices`".into()));
+        }
+        (None, list) => list.split(',').count(),
+    };
+    let on_cpu = named.starts_with("cpu") || named == "auto";
+    Ok((
+        devices,
+        if devices > 1 {
+            1
+        } else if on_cpu {
+            Mesh::new(workers).workers()
+        } else {
+            workers.max(1)
+        },
+    ))
 }
 
 fn describe(source: &Path, model: &ModelConfig, workload: &Workload, plan: &Plan) -> String {

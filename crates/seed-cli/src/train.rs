@@ -62,7 +62,7 @@ fn finish(finished: &Finished, started: Instant) -> Result<(), Failure> {
 
 /// Checks model folder, tokenizer, template, environment and panels, and estimates what a run takes.
 fn dry_run(config: &Config) -> Result<(), Failure> {
-    let setup = Setup::open(config)?;
+    let setup = Setup::open(config)?.with_recordings()?;
     let check = setup.check()?;
     println!("{check}");
     Ok(())

@@ -6,8 +6,10 @@ use burn::tensor::Device;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// The text is not of the form that [`select`] reads.
-    #[error("unknown device `{found}`; write `auto`, `cpu`, `cuda:INDEX` or `wgpu[:INDEX]`")]
+    /// The text is not of the form that [`select`] or [`select_all`] reads.
+    #[error(
+        "unknown device `{found}`; write `auto`, `cpu`, `cuda:INDEX`, `wgpu[:INDEX]`, several with commas, or `cuda:all` alone"
+    )]
     Unknown {
         /// The text given.
         found: String,
@@ -69,6 +71,24 @@ pub fn select(spec: &str) -> Result<Device, DeviceError> {
     }
 }
 
+/// The devices that `spec` names: what [`select`] reads, several separated by commas, or `cuda:all`.
+///
+/// A device may be named twice; it then has two workers.
+///
+/// # Errors
+/// [`DeviceError`] for the first that cannot be used.
+pub fn select_all(spec: &str) -> Result<Vec<Device>, DeviceError> {
+    match spec {
+        "cuda:all" => all_cuda(spec),
+        list => list.split(',').map(|one| select(one.trim())).collect(),
+    }
+}
+
+/// Whether this is the CPU, whose memory all threads share.
+pub fn is_cpu(device: &Device) -> bool {
+    cpu("cpu").is_ok_and(|cpu| cpu == device.clone().inner())
+}
+
 fn auto() -> Result<Device, DeviceError> {
     let mut last =
         DeviceError::NotCompiled { device: "auto".into(), feature: "cpu", compiled: "none".into() };
@@ -126,6 +146,20 @@ fn cuda(spec: &str, index: usize) -> Result<Device, DeviceError> {
         return Err(found_only(spec, count));
     }
     Ok(Device::cuda(index))
+}
+
+#[cfg(feature = "cuda")]
+fn all_cuda(spec: &str) -> Result<Vec<Device>, DeviceError> {
+    use burn::tensor::DeviceType;
+    match ask_driver(spec, || Device::enumerate(DeviceType::Cuda).len())? {
+        0 => Err(found_only(spec, 0)),
+        count => Ok((0..count).map(Device::cuda).collect()),
+    }
+}
+
+#[cfg(not(feature = "cuda"))]
+fn all_cuda(spec: &str) -> Result<Vec<Device>, DeviceError> {
+    Err(not_compiled(spec, "cuda"))
 }
 
 #[cfg(not(feature = "cuda"))]

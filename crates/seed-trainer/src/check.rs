@@ -1,8 +1,10 @@
 //! `--dry-run`: everything that can be checked before hours are spent, and what the run will take.
 
 use crate::train::{Setup, TrainError};
+use crate::workload::workload;
 use burn::module::Module;
 use seed_model::Message;
+use seed_model::plan::plan;
 use seed_rollout::collect::Collector;
 use seed_rollout::sampler::Purpose;
 use std::fmt::Write;
@@ -24,7 +26,7 @@ impl Setup {
             "model        {} ({} parameters, {} layers)",
             config.model.path, parameters, shape.num_hidden_layers
         ));
-        line(format_args!("device       {:?}, {} workers", self.device, self.mesh.workers()));
+        line(format_args!("device       {}, {} workers", self.devices(), self.mesh.workers()));
 
         let dialogue = &self.world.dialogue;
         let text = "put a clean mug in the sink. Ω";
@@ -43,7 +45,7 @@ impl Setup {
 
         // One real group, to measure.
         let options = self.world.collect_options(config);
-        let plan = crate::tasks::TaskOrder::new(&self.tasks, config.run.seed, "check").groups(0, 0, 1);
+        let group = crate::tasks::TaskOrder::new(&self.tasks, config.run.seed, "check").groups(0, 0, 1);
         let options = seed_rollout::collect::CollectOptions { purpose: Purpose::Evaluation, ..options };
         let collector = Collector {
             suite: self.world.suite.as_ref(),
@@ -52,7 +54,7 @@ impl Setup {
             options: &options,
         };
         let started = Instant::now();
-        let collected = collector.collect(&mut self.engines(&self.snapshot()), &plan, &|_| ())?;
+        let collected = collector.collect(&mut self.engines(&self.snapshot()), &group, &|_| ())?;
         let seconds = started.elapsed().as_secs_f64();
         let stats = &collected.stats;
         let tokens = (stats.sampled_tokens + stats.context_tokens) * config.rollout.tasks;
@@ -60,11 +62,16 @@ impl Setup {
             "one group    {} episodes, {} won, {} sampled tokens in {seconds:.1} s",
             stats.episodes, stats.won, stats.sampled_tokens
         ));
-        // f32 weights, gradients and two moments; engines and snapshots share the weights until a step replaces them.
-        let bytes = parameters as f64 * 4.0 * 6.0;
+        let (devices, passes) = match self.mesh.devices().len() {
+            0 => (1, self.mesh.workers()),
+            several => (several, 1),
+        };
+        let bytes = plan(shape, &workload(config, devices, passes)).bytes;
+        let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         line(format_args!(
-            "memory       {:.0} MiB of weights, snapshot, reference, gradients, moments, plus activations",
-            bytes / 1048576.0
+            "memory       {:.0} MiB in training, {:.0} MiB in generation, on each device (`seed plan` tells the parts)",
+            mebibytes(bytes.training()),
+            mebibytes(bytes.generation())
         ));
         line(format_args!(
             "an update    about {tokens} tokens; roll-out at most {:.0} s",

@@ -129,18 +129,20 @@ pub fn accumulate<M: Send, E: Send>(
     parts: usize,
     gradients: impl Fn(&CausalLm, usize) -> Result<(Option<GradientsParams>, M), E> + Sync,
 ) -> Result<PartGradients<M>, E> {
-    let device = model.device();
+    let replicas = mesh.replicas(model, parts);
+    let home = model.device().inner();
     let mut sum = GradientAccumulator::new();
     let mut reports = Vec::with_capacity(parts);
     mesh.ordered(
         parts,
-        |part| {
+        |worker, part| {
             // A fork shares the weights and has leaves of its own, so that graphs of two threads never meet.
-            gradients(&model.clone().fork(&device), part)
+            let replica = &replicas[worker];
+            gradients(&replica.clone().fork(&replica.device()), part)
         },
         |_, (gradients, report)| {
             if let Some(gradients) = gradients {
-                sum.add(model, gradients, 1.0);
+                sum.add(model, gradients.to_device(&home, model), 1.0);
             }
             reports.push(report);
             Ok(())

@@ -8,6 +8,7 @@
 //! | [`rl`] | stage 2: one update, its scoring, skills, advantages, optimiser steps |
 //! | [`evaluate`] | fixed panels |
 //! | [`rollout`] | episodes to a file, without training |
+//! | [`workload`] | what a run asks of a machine, for `seed plan` |
 //! | [`world`], [`tasks`] | environment, prompts and tokens; which tasks an update plays |
 //! | [`learner`], [`mesh`] | the trained model; work over N workers, results in a fixed order |
 //! | [`checkpoint`], [`run_folder`] | what a run leaves behind, written so that a kill at any moment leaves it whole |
@@ -40,4 +41,5 @@ pub mod streams;
 pub mod tasks;
 pub mod token_view;
 pub mod train;
+pub mod workload;
 pub mod world;

@@ -1,23 +1,43 @@
 //! The mesh: one piece of work split over N workers, its results taken in a fixed order.
 //!
-//! On the CPU the workers are threads over shared weights. Work is cut into parts by the caller, never by the number
-//! of workers, and parts are taken in their order, so that sums do not depend on N, not even in their last bit.
+//! On the CPU the workers are threads over shared weights. Over several devices each worker has one, with a replica of the
+//! weights on it; what it computes is brought to the first device, where sums are made and the optimiser steps. Work is
+//! cut into parts by the caller, never by the number of workers, and parts are taken in their order, so that sums do not
+//! depend on N, not even in their last bit where devices compute alike.
 
+use burn::module::Module;
+use burn::tensor::Device;
+use seed_model::CausalLm;
+use seed_model::device::is_cpu;
+use seed_rollout::engine::Engine;
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, mpsc};
 use std::thread;
 
 /// So many workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mesh {
     workers: usize,
+    /// One a worker; empty where all share the weights of one device.
+    devices: Vec<Device>,
 }
 
 impl Mesh {
     /// A mesh of `workers` threads; 0 means one a core.
     pub fn new(workers: usize) -> Self {
         let cores = || thread::available_parallelism().map_or(1, usize::from);
-        Self { workers: if workers == 0 { cores() } else { workers } }
+        Self { workers: if workers == 0 { cores() } else { workers }, devices: vec![] }
+    }
+
+    /// A mesh of one worker a device. With one device at most, of `workers` threads on it; 0 means one a core on the CPU,
+    /// else one.
+    pub fn over(devices: &[Device], workers: usize) -> Self {
+        match devices {
+            [] => Self::new(workers),
+            [only] if is_cpu(only) => Self::new(workers),
+            [_] => Self::new(workers.max(1)),
+            several => Self { workers: several.len(), devices: several.to_vec() },
+        }
     }
 
     /// How many workers.
@@ -25,10 +45,41 @@ impl Mesh {
         self.workers
     }
 
-    /// Does `work(part)` for every part, on all workers, and hands the results to `take` in the order of the parts,
+    /// The devices that have a worker each; empty where all workers share one device.
+    pub fn devices(&self) -> &[Device] {
+        &self.devices
+    }
+
+    /// The model for each worker that has something to do in so many parts: on its device, with gradients where the
+    /// original has them; shared weights where all are on one device.
+    pub fn replicas(&self, model: &CausalLm, parts: usize) -> Vec<CausalLm> {
+        let home = model.device();
+        let on = |device: &Device| {
+            if *device == home { model.clone() } else { model.clone().fork(device) }
+        };
+        let busy = self.workers.min(parts.max(1));
+        match self.devices.as_slice() {
+            [] => vec![model.clone(); busy],
+            devices => devices[..busy].iter().map(on).collect(),
+        }
+    }
+
+    /// Hands these weights to engines, one a worker.
+    pub fn refresh(&self, engines: &mut [Engine], model: &CausalLm) {
+        for (engine, replica) in engines.iter_mut().zip(self.replicas(model, self.workers)) {
+            engine.set_model(replica);
+        }
+    }
+
+    /// How many finished parts may wait for an earlier one. Results on devices are large: no more than one a worker.
+    fn ahead(&self) -> usize {
+        if self.devices.is_empty() { 2 * self.workers } else { self.workers }
+    }
+
+    /// Does `work(worker, part)` for every part, on all workers, and hands the results to `take` in the order of the parts,
     /// on the calling thread.
     ///
-    /// At most `2 × workers` results wait at any time, whatever the parts cost. The first error, of `work` or of
+    /// At most `2 × workers` results wait at any time, `workers` over several devices, whatever the parts cost. The first error, of `work` or of
     /// `take`, stops the rest; with several, that of the earliest part is returned.
     ///
     /// # Errors
@@ -36,23 +87,25 @@ impl Mesh {
     pub fn ordered<T: Send, E: Send>(
         &self,
         parts: usize,
-        work: impl Fn(usize) -> Result<T, E> + Sync,
+        work: impl Fn(usize, usize) -> Result<T, E> + Sync,
         mut take: impl FnMut(usize, T) -> Result<(), E>,
     ) -> Result<(), E> {
         if self.workers == 1 || parts <= 1 {
-            return (0..parts).try_for_each(|part| take(part, work(part)?));
+            return (0..parts).try_for_each(|part| take(part, work(0, part)?));
         }
-        let queue = Queue::new(parts, 2 * self.workers);
+        let queue = Queue::new(parts, self.ahead());
         thread::scope(|scope| {
+            // Nor a `take` that panics: the scope waits for the workers.
+            let _stop = StopOnPanic(&queue);
             let (send, results) = mpsc::channel();
-            for _ in 0..self.workers.min(parts) {
+            for worker in 0..self.workers.min(parts) {
                 let send = send.clone();
                 let (queue, work) = (&queue, &work);
                 scope.spawn(move || {
                     // A worker that panics must not leave the others waiting for its part.
                     let _stop = StopOnPanic(queue);
                     while let Some(part) = queue.next() {
-                        if send.send((part, work(part))).is_err() {
+                        if send.send((part, work(worker, part))).is_err() {
                             return;
                         }
                     }
@@ -77,7 +130,7 @@ impl Mesh {
         })
     }
 
-    /// As [`Mesh::ordered`], collecting the results.
+    /// As [`Mesh::ordered`], collecting the results of work that is the same for every worker.
     ///
     /// # Errors
     /// The error of the earliest part that failed.
@@ -85,6 +138,18 @@ impl Mesh {
         &self,
         parts: usize,
         work: impl Fn(usize) -> Result<T, E> + Sync,
+    ) -> Result<Vec<T>, E> {
+        self.map_by_worker(parts, |_, part| work(part))
+    }
+
+    /// As [`Mesh::ordered`], collecting the results.
+    ///
+    /// # Errors
+    /// The error of the earliest part that failed.
+    pub fn map_by_worker<T: Send, E: Send>(
+        &self,
+        parts: usize,
+        work: impl Fn(usize, usize) -> Result<T, E> + Sync,
     ) -> Result<Vec<T>, E> {
         let mut all = Vec::with_capacity(parts);
         self.ordered(parts, work, |_, value| {
@@ -176,14 +241,22 @@ mod tests {
     }
 
     #[test]
+    fn a_panic_of_whoever_takes_wakes_the_workers() {
+        let taken = std::panic::catch_unwind(|| {
+            Mesh::new(2).ordered(50, |_, part| Ok::<_, ()>(part), |part, _| panic!("part {part}"))
+        });
+        assert!(taken.is_err());
+    }
+
+    #[test]
     fn few_results_wait_behind_a_slow_part() {
         let (done, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let gate = std::sync::Barrier::new(2);
-        let first = Mesh { workers: 2 };
+        let first = Mesh::new(2);
         first
             .ordered(
                 50,
-                |part| {
+                |_, part| {
                     if part == 0 {
                         gate.wait();
                     }

@@ -170,7 +170,7 @@ pub fn run(
         .set("sft/validation_loss", loss_of(learner, &setup.mesh, &validation, config.batch.micro_tokens)?);
 
     let snapshot = learner.snapshot();
-    engines.iter_mut().for_each(|engine| engine.set_model(snapshot.clone()));
+    setup.mesh.refresh(engines, &snapshot);
     let rate = parse_rate(setup, &analyst, engines, &episodes, observer)?;
     summary.set("sft/parse_rate", rate);
     if rate < config.sft.min_parse_rate {

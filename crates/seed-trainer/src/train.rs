@@ -136,7 +136,7 @@ pub struct Finished {
 /// # Errors
 /// [`TrainError`]; what was written before stays, for a resume.
 pub fn train(resolved: &Resolved, observer: &dyn Observer) -> Result<Finished, TrainError> {
-    let setup = Setup::open(resolved.config())?;
+    let setup = Setup::open(resolved.config())?.with_recordings()?;
     let folder = RunFolder::create(resolved)?;
     folder.write_manifest(&setup.manifest(resolved)?)?;
     Run::new(setup, folder, observer, None)?.finish()
@@ -150,7 +150,7 @@ pub fn resume(path: &Path, observer: &dyn Observer) -> Result<Finished, TrainErr
     let folder = RunFolder::open(path)?;
     let config = Config { ..folder.config()? };
     let newest = folder.checkpoints()?.pop();
-    let setup = Setup::open(&config)?;
+    let setup = Setup::open(&config)?.with_recordings()?;
     Run::new(setup, folder, observer, newest)?.finish()
 }
 
@@ -158,7 +158,7 @@ pub fn resume(path: &Path, observer: &dyn Observer) -> Result<Finished, TrainErr
 pub struct Setup {
     /// The configuration.
     pub config: Config,
-    /// Where tensors live.
+    /// Where the weights live that are trained: the first of `run.device`.
     pub device: Device,
     /// The workers.
     pub mesh: Mesh,
@@ -168,7 +168,7 @@ pub struct Setup {
     pub tasks: Arc<[Task]>,
     /// Evaluation panels, the headline first.
     pub panels: Vec<Panel>,
-    /// Episodes to train on in place of new ones.
+    /// Episodes to train on in place of new ones; read by [`Setup::with_recordings`].
     pub recorded: Option<Recorded>,
     /// Of the starting model.
     pub generation_config: Option<GenerationConfig>,
@@ -182,10 +182,10 @@ impl Setup {
     /// Loads and checks everything that a run needs.
     ///
     /// # Errors
-    /// [`TrainError`] for a device, model, environment, split or recorded file that is not there, and for episodes that
-    /// were recorded under other settings.
+    /// [`TrainError`] for a device, model, environment or split that is not there.
     pub fn open(config: &Config) -> Result<Self, TrainError> {
-        let device = seed_model::device::select(&config.run.device)?;
+        let devices = seed_model::device::select_all(&config.run.device)?;
+        let device = devices[0].clone();
         let folder = Path::new(&config.model.path);
         let loaded = seed_model::checkpoint::load(folder, &device.clone().autodiff(), dtype(config))?;
         let world = World::open(config, folder)?;
@@ -208,22 +208,30 @@ impl Setup {
                 (model, Weights::Adapter { lora, base: folder.to_path_buf() })
             }
         };
-        let recorded = match config.rollout.recorded.as_str() {
-            "" => None,
-            path => Some(Recorded::open(Path::new(path), config, &world)?),
-        };
         Ok(Self {
             config: config.clone(),
             device,
-            mesh: Mesh::new(config.run.workers),
+            mesh: Mesh::over(&devices, config.run.workers),
             world,
             tasks,
             panels,
-            recorded,
+            recorded: None,
             generation_config: loaded.generation_config,
             model,
             weights,
         })
+    }
+
+    /// With the episodes of `rollout.recorded`, which training alone needs.
+    ///
+    /// # Errors
+    /// [`TrainError`] for a file that is not there or was recorded under other settings.
+    pub fn with_recordings(mut self) -> Result<Self, TrainError> {
+        self.recorded = match self.config.rollout.recorded.as_str() {
+            "" => None,
+            path => Some(Recorded::open(Path::new(path), &self.config, &self.world)?),
+        };
+        Ok(self)
     }
 
     /// The starting weights, without gradients.
@@ -231,19 +239,27 @@ impl Setup {
         self.model.valid()
     }
 
-    /// One engine a worker over these weights.
+    /// One engine a worker over these weights, on the worker's device.
     pub fn engines(&self, model: &CausalLm) -> Vec<Engine> {
         let tokenizer = &self.world.dialogue.tokenizer;
         let sessions = self.config.rollout.concurrency.div_ceil(self.mesh.workers());
         let options = EngineOptions { sessions, ..EngineOptions::default() };
-        let engine = |_| {
-            Engine::new(model.clone(), tokenizer.vocab_size(), tokenizer.end_ids().iter().copied(), options)
-        };
-        (0..self.mesh.workers()).map(engine).collect()
+        let engine =
+            |model| Engine::new(model, tokenizer.vocab_size(), tokenizer.end_ids().iter().copied(), options);
+        self.mesh.replicas(model, self.mesh.workers()).into_iter().map(engine).collect()
+    }
+
+    /// All devices in words.
+    pub(crate) fn devices(&self) -> String {
+        let words = |device| format!("{device:?}");
+        match self.mesh.devices() {
+            [] => words(&self.device),
+            several => several.iter().map(words).collect::<Vec<_>>().join(", "),
+        }
     }
 
     fn manifest(&self, resolved: &Resolved) -> Result<Manifest, TrainError> {
-        let mut manifest = Manifest::new(resolved, &format!("{:?}", self.device), self.mesh.workers());
+        let mut manifest = Manifest::new(resolved, &self.devices(), self.mesh.workers());
         let folder = Path::new(&self.config.model.path);
         let entries = std::fs::read_dir(folder).map_err(|e| StorageError::read(folder, e))?;
         for path in entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_file()) {
@@ -349,7 +365,7 @@ impl<'a> Run<'a> {
     /// Hands the present weights to the engines.
     fn refresh_engines(&mut self) {
         let snapshot = self.learner.snapshot();
-        self.engines.iter_mut().for_each(|engine| engine.set_model(snapshot.clone()));
+        self.setup.mesh.refresh(&mut self.engines, &snapshot);
     }
 
     /// Evaluation before everything, stage 1, the first checkpoint.

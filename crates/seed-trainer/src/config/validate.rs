@@ -237,7 +237,14 @@ fn cross(c: &Config, r: &mut Rules) {
         "set a later update, or 0 for never",
     );
     r.need(
-        c.model.dtype == Dtype::F32 || c.run.device != "cpu",
+        c.run.workers == 0 || !(c.run.device.contains(',') || c.run.device == "cuda:all"),
+        "run.workers",
+        || format!("is {}, but each of several devices has one worker", c.run.workers),
+        "set 0, or name a device twice for two workers on it",
+    );
+    let on_cpu = c.run.device.split(',').any(|device| device.trim().split(':').next() == Some("cpu"));
+    r.need(
+        c.model.dtype == Dtype::F32 || !on_cpu,
         "model.dtype",
         || "is `bf16` on the CPU, where it is not faster".into(),
         "set `f32`",

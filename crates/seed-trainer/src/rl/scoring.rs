@@ -67,7 +67,9 @@ pub fn score_rows(
 ) -> Result<Vec<TokenScores>, ScoreError> {
     let parts = pack(rows.iter().map(SampledRow::tokens), micro_tokens);
     let vocab_size = model.config().vocab_size;
-    let scored = mesh.map(parts.len(), |part| {
+    let replicas = mesh.replicas(model, parts.len());
+    let scored = mesh.map_by_worker(parts.len(), |worker, part| {
+        let model = &replicas[worker];
         let batch = sampled_batch(&rows[parts[part].clone()], vocab_size)?;
         model.check_pictures(&batch.packed).map_err(ScoreError::Unseen)?;
         let scores = batch.scores(model.hidden(&batch.packed), model.lm_head(), temperature, entropy);
