@@ -35,6 +35,7 @@ pub(super) fn overrides(preset: Preset, env: EnvName) -> Vec<Override> {
             all.extend([
                 text("adv.across", "trajectories"),
                 set("adv.std_floor", 1e-3),
+                text("adv.penalty", "advantage"),
                 text("loss.scope", "minibatch"),
                 text("batch.adjust", "pad"),
                 text("rollout.truncation", "drop_history"),

@@ -189,6 +189,15 @@ choice! {
     }
 }
 choice! {
+    /// Where a row loses for a form that is wrong.
+    Penalty {
+        /// In its score, before the group is compared (the reference): a tied group blows it up.
+        Score = "score",
+        /// In its advantage, where it keeps its size.
+        Advantage = "advantage",
+    }
+}
+choice! {
     /// Which standard deviation.
     StdKind {
         /// Divides by n − 1.
@@ -389,9 +398,9 @@ section! {
         runs_dir: String = "runs".into(),
         /// Seed of everything random in the run.
         seed: u64 = 0,
-        /// `auto`, `cpu`, `cuda:0`, `wgpu`.
+        /// `auto`, `cpu`, `cuda:0`, `wgpu`; several with commas, or `cuda:all`: one worker each.
         device: String = "auto".into(),
-        /// Worker threads that share an update; 0: one a core.
+        /// Worker threads that share an update on one device; 0: one a core on the CPU, else one.
         workers: usize = 0,
     }
 }
@@ -469,7 +478,7 @@ section! {
         enable_thinking: bool = false,
         /// An action without thinking tags is invalid.
         require_think: bool = true,
-        /// Subtracted from a row's reward when its action has not the required form.
+        /// Subtracted from a row's score or advantage (`adv.penalty`) when its action has not the required form.
         invalid_penalty: f64 = 0.1,
         /// Put library skills into the policy's own prompt (Skill-GRPO).
         skill_in_prompt: bool = false,
@@ -582,6 +591,8 @@ section! {
         estimator: Estimator = Estimator::Group,
         /// What counts once in a group.
         across: Across = Across::Rows,
+        /// What `rollout.invalid_penalty` is subtracted from.
+        penalty: Penalty = Penalty::Score,
         /// Which standard deviation.
         std: StdKind = StdKind::Unbiased,
         /// Divide by the standard deviation.

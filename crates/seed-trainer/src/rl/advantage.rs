@@ -1,7 +1,7 @@
 //! From rewards to one advantage a sampled token, by the configured estimator of `seed-core`.
 
 use super::sample::Sample;
-use crate::config::{self, AdvConfig, Estimator, StdKind};
+use crate::config::{self, AdvConfig, Estimator, Penalty, StdKind};
 use crate::metrics::Record;
 use seed_core::advantage::{
     Across, GigpoConfig, GigpoRows, GroupAdvantage, OpidAdvantage, RlsdConfig, SkillGap, Std,
@@ -15,7 +15,7 @@ use seed_core::{InputError, Schedule, TokenRows};
 pub struct AdvantageOptions<'a> {
     /// The `[adv]` section.
     pub config: &'a AdvConfig,
-    /// Subtracted from a row's score for invalid actions.
+    /// Subtracted from a row's score or advantage for invalid actions.
     pub invalid_penalty: f64,
     /// Updates completed, for schedules.
     pub completed: u64,
@@ -56,16 +56,20 @@ pub fn assign(samples: &mut [Sample], options: AdvantageOptions<'_>) -> Result<R
         std_floor: config.std_floor,
         ..GroupAdvantage::grpo()
     };
-    let per_row = match config.estimator {
+    let compared = match config.penalty {
+        Penalty::Score => &scores,
+        Penalty::Advantage => &rewards,
+    };
+    let mut per_row = match config.estimator {
         Estimator::Group | Estimator::Rlsd | Estimator::Opid => {
-            group_advantage(&scores, &groups, &trajectories, &group)?
+            group_advantage(compared, &groups, &trajectories, &group)?
         }
-        Estimator::Rloo => rloo_advantage(&scores, &groups, &trajectories, across)?,
+        Estimator::Rloo => rloo_advantage(compared, &groups, &trajectories, across)?,
         Estimator::Gigpo => {
             let step_reward: Vec<f64> = samples.iter().map(|sample| sample.row.reward).collect();
             let rows = GigpoRows {
                 step_reward: &step_reward,
-                episode_score: &scores,
+                episode_score: compared,
                 groups: &groups,
                 trajectories: &trajectories,
                 anchors: options.anchors,
@@ -81,6 +85,10 @@ pub fn assign(samples: &mut [Sample], options: AdvantageOptions<'_>) -> Result<R
             gigpo_advantage(&rows, &settings)?.advantage
         }
     };
+    if config.penalty == Penalty::Advantage {
+        let lost = scores.iter().zip(&rewards).map(|(score, reward)| score - reward);
+        per_row.iter_mut().zip(lost).for_each(|(advantage, lost)| *advantage += lost);
+    }
     let per_token = per_token(samples, &per_row, options)?;
     let mut start = 0;
     for sample in samples.iter_mut() {

@@ -2,12 +2,14 @@
 
 use crate::policy::{self, tiny_model};
 use proptest::prelude::*;
+use seed_model::device::select_all;
 use seed_model::optim::named_gradients;
 use seed_model::{Activations, try_loss_and_gradients};
 use seed_trainer::config::{Config, Layers, ScheduleKind};
 use seed_trainer::learner::{Learner, accumulate};
 use seed_trainer::mesh::Mesh;
 use seed_trainer::observer::Silent;
+use seed_trainer::rl::advantage::{AdvantageOptions, assign};
 use seed_trainer::rl::objective::objective;
 use seed_trainer::rl::sample::Sample;
 use seed_trainer::rl::scoring::{SampledRow, pack, sampled_batch, score_rows};
@@ -41,13 +43,13 @@ fn lessons(count: usize) -> Vec<Lesson> {
         .collect()
 }
 
-fn gradients(workers: usize, micro_tokens: usize) -> BTreeMap<String, Vec<f32>> {
+fn gradients(mesh: &Mesh, micro_tokens: usize) -> BTreeMap<String, Vec<f32>> {
     let model = tiny_model(64, 1);
     let lessons = lessons(13);
     let rows: Vec<SampledRow<'_>> = lessons.iter().map(Lesson::row).collect();
     let parts = pack(rows.iter().map(SampledRow::tokens), micro_tokens);
     let total: usize = lessons.iter().flat_map(|l| &l.mask).filter(|on| **on).count();
-    let result = accumulate(&Mesh::new(workers), &model, parts.len(), |model, part| {
+    let result = accumulate(mesh, &model, parts.len(), |model, part| {
         let batch = sampled_batch(&rows[parts[part].clone()], 64).unwrap();
         let (part, gradients) =
             try_loss_and_gradients(model, &batch.packed, Activations::Keep, |hidden, head| {
@@ -74,13 +76,46 @@ fn close(a: &BTreeMap<String, Vec<f32>>, b: &BTreeMap<String, Vec<f32>>, toleran
 
 #[test]
 fn accumulation_is_one_big_batch() {
-    close(&gradients(1, 1), &gradients(1, 100_000), 2e-6);
+    let alone = Mesh::new(1);
+    close(&gradients(&alone, 1), &gradients(&alone, 100_000), 2e-6);
 }
 
 #[test]
 fn the_number_of_workers_changes_no_bit() {
-    assert_eq!(gradients(1, 20), gradients(3, 20));
-    assert_eq!(gradients(1, 20), gradients(2, 20));
+    let alone = gradients(&Mesh::new(1), 20);
+    let devices = select_all("cpu, cpu,cpu").unwrap();
+    for mesh in [Mesh::new(2), Mesh::new(3), Mesh::over(&devices, 0)] {
+        assert_eq!(alone, gradients(&mesh, 20), "{mesh:?}");
+    }
+}
+
+#[test]
+fn a_mesh_has_a_worker_a_device() {
+    let cpu = select_all("cpu").unwrap();
+    assert_eq!(Mesh::over(&cpu, 3).workers(), 3);
+    let three = Mesh::over(&select_all("cpu,cpu,cpu").unwrap(), 0);
+    assert_eq!((three.workers(), three.replicas(&tiny_model(64, 1), 2).len()), (3, 2));
+    let error = select_all("cpu,gpu:1").unwrap_err().to_string();
+    assert!(error.contains("`gpu:1`") && error.contains("cuda:all"), "{error}");
+}
+
+/// The GPU of the first backend that is compiled in, beside the CPU: weights really move.
+#[cfg(any(feature = "cuda", feature = "wgpu"))]
+#[test]
+fn devices_of_two_kinds_share_an_update() {
+    let gpu = if cfg!(feature = "cuda") { "cuda:0" } else { "wgpu:0" };
+    let mesh = Mesh::over(&select_all(&format!("cpu,{gpu}")).unwrap(), 0);
+    let model = tiny_model(64, 1);
+    let replicas = mesh.replicas(&model, 2);
+    assert!(replicas[0].device() == model.device() && replicas[1].device() != model.device());
+    close(&gradients(&Mesh::new(1), 20), &gradients(&mesh, 20), 1e-4);
+    let lessons = lessons(9);
+    let rows: Vec<SampledRow<'_>> = lessons.iter().map(Lesson::row).collect();
+    let model = seed_model_valid();
+    let scores = |mesh: &Mesh| score_rows(mesh, &model, &rows, 20, 0.7, true).unwrap();
+    for (alone, shared) in scores(&Mesh::new(1)).iter().zip(&scores(&mesh)) {
+        assert!(alone.logp.iter().zip(&shared.logp).all(|(a, b)| (a - b).abs() < 1e-4));
+    }
 }
 
 proptest! {
@@ -153,6 +188,42 @@ fn samples(learner: &Learner) -> Vec<Sample> {
         sample.old_logp = old.logp;
     }
     samples
+}
+
+/// Every row's advantage under `corrected`, with rows `invalid` of the wrong form and rewards from `reward`.
+fn row_advantages(sets: &[&str], invalid: &[usize], reward: impl Fn(usize) -> f64) -> Vec<f64> {
+    let config = config(sets);
+    let mut samples = samples(&Learner::new(tiny_model(64, 3), Default::default()));
+    for (index, sample) in samples.iter_mut().enumerate() {
+        // Two rows an episode, of which the second may break the form.
+        sample.row.trajectory = index / 2;
+        sample.row.episode_return = reward(index / 2);
+        sample.row.turns.iter_mut().for_each(|turn| turn.valid = !invalid.contains(&index));
+    }
+    let options = AdvantageOptions { config: &config.adv, invalid_penalty: 0.1, completed: 0, anchors: &[] };
+    assign(&mut samples, options).unwrap();
+    samples.iter().map(|sample| sample.advantage[0]).collect()
+}
+
+#[test]
+fn a_penalty_for_form_keeps_its_size_beside_compared_episodes() {
+    for estimator in ["adv.estimator=group", "adv.estimator=rloo"] {
+        let tied = row_advantages(&[estimator], &[1, 6], |_| 0.0);
+        for (index, advantage) in tied.iter().enumerate() {
+            let expected = if [1, 6].contains(&index) { -0.1 } else { 0.0 };
+            assert!((advantage - expected).abs() < 1e-12, "{estimator}, row {index}: {advantage}");
+        }
+    }
+    let reward = |episode: usize| f64::from(u8::from(episode.is_multiple_of(2)));
+    let (whole, broken) = (row_advantages(&[], &[], reward), row_advantages(&[], &[1], reward));
+    for (index, (whole, broken)) in whole.iter().zip(&broken).enumerate() {
+        let lost = if index == 1 { 0.1 } else { 0.0 };
+        assert!((whole - broken - lost).abs() < 1e-12, "row {index}: {whole} and {broken}");
+    }
+    // The reference compares scores, and blows the penalty up.
+    let reference = ["adv.penalty=score", "adv.across=rows", "adv.std_floor=0"];
+    let rows = row_advantages(&reference, &[1], |_| 1.0);
+    assert!(rows[1] < -1.0, "{}", rows[1]);
 }
 
 fn options(config: &Config, mini_rows: usize, micro_tokens: usize) -> UpdateOptions {
