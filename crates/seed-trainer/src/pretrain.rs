@@ -1,5 +1,5 @@
 //! The recipes of the base checkpoints: `cargo xtask pretrain`. Here that of the quick start, in [`visual`] that of the
-//! example that sees.
+//! example that sees, in [`alfworld`] that of the one on ALFWorld's games.
 //!
 //! Demonstrations of the household world by a player with bad habits, half of them with a lesson of an earlier episode
 //! in the prompt that takes habits away. So the checkpoint plays badly, and better when a true lesson stands in its
@@ -9,6 +9,7 @@
 //! action depends on what it said before. In the second only the player's tokens count: what lies where is chance, and
 //! the noise of that drowns the rare tokens that decide, such as taking a thing that has just come into sight.
 
+pub mod alfworld;
 pub mod visual;
 
 use crate::checkpoint::{Companions, SaveError, save_model};

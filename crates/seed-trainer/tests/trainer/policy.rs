@@ -169,3 +169,8 @@ pub(crate) fn copy_folder(from: &Path, to: &Path) {
         if path.is_dir() { copy_folder(&path, &target) } else { _ = fs::copy(&path, &target).unwrap() }
     }
 }
+
+/// Where reference data lies.
+pub(crate) fn shared() -> PathBuf {
+    std::env::var_os("SEED_SHARED").map_or_else(|| workspace().join("../shared"), PathBuf::from)
+}

@@ -1,6 +1,6 @@
 //! A policy that sees: pictures through roll-outs, analyses and the teacher's branch.
 
-use crate::policy::workspace;
+use crate::policy::{shared, workspace};
 use burn::tensor::FloatDType;
 use seed_model::{CausalLm, ModelConfig, device};
 use seed_rollout::collect::{Collector, Episode, GroupPlan};
@@ -18,8 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 fn folder() -> PathBuf {
-    let shared = std::env::var_os("SEED_SHARED").map_or_else(|| workspace().join("../shared"), PathBuf::from);
-    shared.join("vectors/qwen2_5_vl_tiny/float32")
+    shared().join("vectors/qwen2_5_vl_tiny/float32")
 }
 
 fn config(name: &str) -> Config {
