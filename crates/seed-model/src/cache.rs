@@ -246,11 +246,13 @@ impl KvCache {
     }
 
     /// Whether pages on the host hold the cache.
+    #[cfg(feature = "cpu")]
     pub(crate) fn is_host(&self) -> bool {
         self.host
     }
 
     /// The pages of a slot, each with all layers.
+    #[cfg(feature = "cpu")]
     pub(crate) fn pages(&self, slot: SlotId) -> Vec<&[f32]> {
         self.slot(slot).pages.iter().map(|page| page.as_slice()).collect()
     }
@@ -322,6 +324,7 @@ impl KvCache {
     }
 
     /// Writes keys and values of one layer, `[T, kv_heads, D]`, to the reserved places.
+    #[cfg(feature = "cpu")]
     pub(crate) fn write_on_host(&mut self, layer: usize, rows: &[Append], k: &[f32], v: &[f32]) {
         let heads = self.heads;
         let (token, layer_len) = (heads.key * heads.dim, heads.key * heads.page_len());
