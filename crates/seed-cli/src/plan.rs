@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     /// bf16 weights and activations, f32 master weights
     #[arg(long)]
     bf16: bool,
-    /// Devices with a pass each; without it, as many as `run.device` names
+    /// Devices with a pass each; without it, as many as `device` names
     #[arg(long, value_name = "N")]
     devices: Option<usize>,
 }
@@ -78,7 +78,7 @@ fn workload(config: &Config, arguments: &Arguments) -> Result<Workload, Failure>
     let prompt = arguments.prompt.unwrap_or(configured.prompt_tokens);
     let response = arguments.response.unwrap_or(configured.response_tokens);
     let rows = arguments.rows.unwrap_or(rows_of_a_pass(config, prompt + response) * devices);
-    for (name, value) in [("rows", rows), ("prompt", prompt), ("devices", devices)] {
+    for (name, value) in [("devices", devices), ("rows", rows), ("prompt", prompt)] {
         if value == 0 {
             return Err(Failure::usage(format!("`--{name}` is 0, expected at least 1")));
         }
@@ -99,14 +99,20 @@ fn workload(config: &Config, arguments: &Arguments) -> Result<Workload, Failure>
     })
 }
 
-/// How many devices, and passes at a time on each. What `run.device` names need not be in this machine; `auto` is planned as the
+/// How many devices, and passes at a time on each. What `device` names need not be in this machine; `auto` is planned as the
 /// CPU.
 fn devices(config: &Config, arguments: &Arguments) -> Result<(usize, usize), Failure> {
     let (named, workers) = (config.run.device.as_str(), config.run.workers);
     let devices = match (arguments.devices, named) {
         (Some(devices), _) => devices,
         (None, "cuda:all") => {
-            return Err(Failure::usage("`run.device` is `cuda:all`: say how many with `--devices`".into()));
+            return Err(Failure::usage("`device` is `cuda:all`: say how many with `--devices`".into()));
+        }
+        (None, list) if list.split(',').any(|one| one.trim().is_empty()) => {
+            let found = format!(
+                "`device` is `{list}`, which names no device in some place; separate devices with one comma"
+            );
+            return Err(Failure::usage(found));
         }
         (None, list) => list.split(',').count(),
     };

@@ -11,7 +11,9 @@ use crate::batch::PackedBatch;
 use crate::causal_lm::CausalLm;
 use crate::config::ModelConfig;
 use crate::ops;
-use crate::ops::cpu::attention::{Heads, PAGE, write_page};
+#[cfg(feature = "cpu")]
+use crate::ops::cpu::attention::write_page;
+use crate::ops::cpu::attention::{Heads, PAGE};
 use crate::vision::{PictureError, Prompt, Span, check_places};
 use burn::module::Module;
 use burn::tensor::{Device, FloatDType, Tensor, s};

@@ -158,7 +158,7 @@ pub fn resume(path: &Path, observer: &dyn Observer) -> Result<Finished, TrainErr
 pub struct Setup {
     /// The configuration.
     pub config: Config,
-    /// Where the weights live that are trained: the first of `run.device`.
+    /// Where the weights live that are trained: the first of `device`.
     pub device: Device,
     /// The workers.
     pub mesh: Mesh,

@@ -84,6 +84,13 @@ enum Layout {
     Compact(PathBuf),
 }
 
+impl Layout {
+    fn root(&self) -> &Path {
+        let (Self::Folders(root) | Self::Compact(root)) = self;
+        root
+    }
+}
+
 #[derive(Debug)]
 struct Inner {
     layout: Layout,
@@ -185,8 +192,7 @@ impl AlfWorld {
 
     /// Where the data lies.
     pub(super) fn root(&self) -> &Path {
-        let (Layout::Folders(root) | Layout::Compact(root)) = &self.inner.layout;
-        root
+        self.inner.layout.root()
     }
 
     /// What was left out of a split, which is loaded for it.
@@ -297,11 +303,21 @@ impl Inner {
         };
         let kinds: BTreeSet<String> = found.entries.iter().map(|entry| entry.task.kind.clone()).collect();
         let split = Arc::new(Split::new(found, &self.options));
+        // Nor must a file that cannot be read look like one.
+        if let ([], 0, Some(broken)) =
+            (&split.games[..], split.report.other_types, split.report.broken.first())
+        {
+            return Err(EnvError::Data {
+                path: self.layout.root().into(),
+                place: format!(" split `{name}`"),
+                found: format!("no game, since {broken}"),
+                expected: "whole files; fetch the data again".into(),
+            });
+        }
         // A misspelt type must not look like a split without games.
         if split.games.is_empty() && split.report.other_types > 0 {
-            let (Layout::Folders(root) | Layout::Compact(root)) = &self.layout;
             return Err(EnvError::Data {
-                path: root.clone(),
+                path: self.layout.root().into(),
                 place: format!(" split `{name}`"),
                 found: format!("no game of the types {}", self.options.task_types.join(", ")),
                 expected: format!("some of {}", Vec::from_iter(kinds).join(", ")),

@@ -271,3 +271,18 @@ fn randomised_names_keep_the_game() {
     };
     assert_eq!(sorted(&one.text), sorted(&two.text), "the same things are there");
 }
+
+#[test]
+fn a_file_that_is_cut_off_is_named() {
+    let dir = tempfile::tempdir().expect("a scratch folder");
+    let full = dir.path().join("full");
+    std::fs::create_dir(&full).expect("a folder");
+    std::os::unix::fs::symlink(data().join("logic"), dir.path().join("logic")).expect("a link");
+    let whole = std::fs::read(data().join("full/valid_unseen.jsonl.xz")).expect("the split");
+    for cut in [0, 1, whole.len() / 2] {
+        std::fs::write(full.join("valid_unseen.jsonl.xz"), &whole[..cut]).expect("written");
+        let suite = AlfWorld::open(dir.path(), AlfWorldOptions::default()).expect("a layout");
+        let error = suite.tasks("valid_unseen").expect_err("no games").to_string();
+        assert!(error.contains("valid_unseen.jsonl.xz"), "{cut}: {error}");
+    }
+}

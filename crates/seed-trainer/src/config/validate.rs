@@ -238,7 +238,7 @@ fn cross(c: &Config, r: &mut Rules) {
     );
     r.need(
         c.run.workers == 0 || !(c.run.device.contains(',') || c.run.device == "cuda:all"),
-        "run.workers",
+        "workers",
         || format!("is {}, but each of several devices has one worker", c.run.workers),
         "set 0, or name a device twice for two workers on it",
     );

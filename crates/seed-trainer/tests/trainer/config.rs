@@ -173,6 +173,16 @@ fn presets_follow_the_specification_table() {
 }
 
 #[test]
+fn several_devices_have_one_worker_each() {
+    for device in ["cpu,cpu", "cuda:all"] {
+        let sets = [format!("device={device}"), "workers=3".to_owned()];
+        let error = Layers::new().set(sets).unwrap().resolve().unwrap_err().to_string();
+        assert!(error.contains("workers") && error.contains("is 3"), "{error}");
+    }
+    Layers::new().set(["device=cpu,cpu"]).unwrap().resolve().unwrap();
+}
+
+#[test]
 fn every_preset_and_method_is_valid_for_every_environment() {
     for preset in Preset::ALL {
         for method in Method::ALL {
