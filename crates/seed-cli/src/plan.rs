@@ -117,16 +117,12 @@ fn devices(config: &Config, arguments: &Arguments) -> Result<(usize, usize), Fai
         (None, list) => list.split(',').count(),
     };
     let on_cpu = named.starts_with("cpu") || named == "auto";
-    Ok((
-        devices,
-        if devices > 1 {
-            1
-        } else if on_cpu {
-            Mesh::new(workers).workers()
-        } else {
-            workers.max(1)
-        },
-    ))
+    let passes = match (devices, on_cpu) {
+        (0 | 1, true) => Mesh::new(workers).workers(),
+        (0 | 1, false) => workers.max(1),
+        _ => 1,
+    };
+    Ok((devices, passes))
 }
 
 fn describe(source: &Path, model: &ModelConfig, workload: &Workload, plan: &Plan) -> String {

@@ -1,6 +1,6 @@
 //! The finished episode at the level of text: what analyzers read and files keep.
 
-use crate::environment::Task;
+use crate::environment::{Step, Task};
 use serde::{Deserialize, Serialize};
 
 /// One exchange: what was seen, what the policy said, what was done with it.
@@ -34,6 +34,13 @@ pub struct Outcome {
     pub score: f64,
     /// The episode was cut by its step limit.
     pub truncated: bool,
+}
+
+impl Outcome {
+    /// How an episode ended with this step.
+    pub(crate) fn of(last: &Step) -> Self {
+        Self { won: last.info.won, score: last.info.score, truncated: last.truncated }
+    }
 }
 
 /// A whole episode of one task.

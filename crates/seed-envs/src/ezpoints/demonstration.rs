@@ -107,7 +107,7 @@ impl Demonstrator {
                 reward: step.reward,
                 image,
             });
-            let over = step.is_last();
+            let (over, outcome) = (step.is_last(), Outcome::of(&step));
             observation = step.observation;
             if over {
                 observation.image.iter().for_each(|image| _ = frames.insert(image));
@@ -118,11 +118,7 @@ impl Demonstrator {
                     seed: 0,
                     steps,
                     final_observation: observation.text,
-                    outcome: Outcome {
-                        won: step.info.won,
-                        score: step.info.score,
-                        truncated: step.truncated,
-                    },
+                    outcome,
                 };
                 return Ok(Demonstration { trajectory, frames: frames.into_frames(), guidance: None, cards });
             }

@@ -179,7 +179,7 @@ impl Demonstrator {
                 reward: step.reward,
                 image: None,
             });
-            let over = step.is_last();
+            let (over, outcome) = (step.is_last(), Outcome::of(&step));
             observation = step.observation;
             if over {
                 return Ok(Trajectory {
@@ -189,11 +189,7 @@ impl Demonstrator {
                     seed,
                     steps,
                     final_observation: observation.text,
-                    outcome: Outcome {
-                        won: step.info.won,
-                        score: step.info.score,
-                        truncated: step.truncated,
-                    },
+                    outcome,
                 });
             }
         }
